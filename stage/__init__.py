@@ -1,0 +1,21 @@
+"""What every stage shares: its place in a run directory, its manifest, its progress, its one-line errors.
+
+Floor 0: imported by every other package, imports none of them and nothing heavier than PyYAML
+(rich only on a terminal), so that `--help` and `status` stay instant.
+"""
+
+from stage.context import Stage, stage_main
+from stage.errors import EXIT_REQUEUE, EXIT_USAGE, UsageError
+from stage.files import atomic_write, sha256_file
+from stage.progress import Progress
+
+__all__ = [
+    "EXIT_REQUEUE",
+    "EXIT_USAGE",
+    "Progress",
+    "Stage",
+    "UsageError",
+    "atomic_write",
+    "sha256_file",
+    "stage_main",
+]
