@@ -1,0 +1,1 @@
+"""Continued pretraining, and the Megatron engine that every training stage shares."""

@@ -1,0 +1,48 @@
+"""Settings of the reward model (paper, section 4; Math-Shepherd) and of GRPO (paper, section 4.2)."""
+
+from typing import Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from pretrain.config import OptimizerConfig, Section, TrainingConfig
+
+
+class Questions(Section):
+    """Questions with a known answer: JSONL with `question` and `answer`, or the demo's seeded generator."""
+
+    path: str | None = None  # None: the generator of evals/benchmarks/word_problems.py
+    question_key: str = "question"
+    answer_key: str = "answer"
+    num_questions: PositiveInt = 144_000
+
+
+class RewardConfig(TrainingConfig):
+    """Math-Shepherd: label steps by completing them, then train a process reward model on the labels."""
+
+    optimizer: OptimizerConfig = OptimizerConfig(lr=2e-5)
+    global_batch_size: PositiveInt = 256
+    questions: Questions = Questions()
+    num_solutions: PositiveInt = 15  # solutions sampled from the SFT model for each question
+    num_completions: PositiveInt = 8  # N: completions of each prefix
+    label: Literal["hard", "soft"] = "hard"
+    temperature: PositiveFloat = 1.0
+    max_new_tokens: PositiveInt = 1024
+    epochs: PositiveInt = 1
+    held_out_fraction: float = Field(0.05, gt=0, lt=1)  # of the questions; their steps measure the accuracy
+
+
+class GrpoConfig(TrainingConfig):
+    """GRPO. One step samples `questions_per_step * group_size` outputs and makes `updates_per_step` updates on them."""
+
+    optimizer: OptimizerConfig = OptimizerConfig(lr=1e-6)
+    global_batch_size: PositiveInt = 1024  # outputs in one policy update
+    train_iters: PositiveInt = 1000
+    questions: Questions = Questions()
+    questions_per_step: PositiveInt = 16
+    group_size: PositiveInt = Field(64, ge=2)  # G
+    updates_per_step: PositiveInt = 1  # policy updates for one exploration
+    kl_coef: float = Field(0.04, ge=0)  # beta
+    clip_eps: PositiveFloat = 0.2
+    max_new_tokens: PositiveInt = 1024
+    temperature: PositiveFloat = 1.0
+    reward: Literal["rule", "reward_model"] = "rule"

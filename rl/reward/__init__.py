@@ -1,0 +1,1 @@
+"""Rewards: the rule, Math-Shepherd labels, the process reward model."""

@@ -1,0 +1,1 @@
+"""Instruction tuning: formats, packing, the training stage."""
