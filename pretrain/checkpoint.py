@@ -1,0 +1,72 @@
+"""Checkpoints to resume from: megatron's dist_checkpointing, made visible only when whole.
+
+    DIR/step_00000040/   model, optimizer, scheduler; loads under any tp, pp, dp
+    DIR/latest           "step_00000040", replaced atomically after that folder was written
+
+A run killed while saving leaves a folder that `latest` does not name. All randomness of a stage is derived from
+(seed, step), so the step is all there is to know about data order.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+from megatron.core import dist_checkpointing
+
+from pretrain.engine import Engine
+from stage import UsageError, atomic_write
+from stage.context import remove
+
+OPTIMIZER_SHARDING = {"distrib_optim_sharding_type": "fully_reshardable"}
+
+
+def save(engine: Engine, directory: Path, step: int) -> None:
+    """Save everything needed to go on after `step` updates, then forget older checkpoints. Every rank calls it."""
+    target = directory / f"step_{step:08d}"
+    if dist.get_rank() == 0:
+        remove(target)
+        target.mkdir(parents=True)
+    dist.barrier()
+    dist_checkpointing.save(_state(engine, is_loading=False) | {"step": step}, str(target))
+    dist.barrier()
+    if dist.get_rank() == 0:
+        atomic_write(directory / "latest", target.name)
+        for old in directory.glob("step_*"):
+            if old.name != target.name:
+                remove(old)
+    dist.barrier()
+
+
+def load(engine: Engine, directory: Path) -> int:
+    """Restore `engine` from the latest checkpoint; the number of updates it holds, 0 when there is none."""
+    latest = directory / "latest"
+    if not latest.is_file():
+        return 0
+    path = directory / latest.read_text()
+    try:
+        state = dist_checkpointing.load(_state(engine, is_loading=True) | {"step": 0}, str(path))
+    except Exception as error:
+        raise UsageError(f"checkpoint {path} cannot be read ({error}); delete {directory} to start over") from error
+    engine.bare.load_state_dict(state["model"])
+    engine.optimizer.load_state_dict(state["optimizer"])
+    engine.scheduler.load_state_dict(state["scheduler"])
+    return int(state["step"])
+
+
+def save_model(engine: Engine, target: Path) -> None:
+    """The weights alone, in megatron's format: a finished stage's `megatron/`. Every rank calls it."""
+    if dist.get_rank() == 0:
+        remove(target)
+        target.mkdir(parents=True)
+    dist.barrier()
+    dist_checkpointing.save({"model": engine.bare.sharded_state_dict()}, str(target))
+    dist.barrier()
+
+
+def _state(engine: Engine, is_loading: bool) -> dict[str, Any]:
+    model = engine.bare.sharded_state_dict()
+    return {
+        "model": model,
+        "optimizer": engine.optimizer.sharded_state_dict(model, is_loading=is_loading, metadata=OPTIMIZER_SHARDING),
+        "scheduler": engine.scheduler.state_dict(),
+    }

@@ -1,0 +1,54 @@
+"""Process groups: torch.distributed, megatron's parallel state, and the seeds, set up once per process."""
+
+import os
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from pretrain import device
+from pretrain.config import ParallelConfig
+from stage import UsageError
+
+TIMEOUT = timedelta(minutes=30)  # ranks wait for rank 0 while the rollout server starts and samples
+
+
+def initialize(parallel: ParallelConfig, seed: int) -> None:
+    """Join the processes that torchrun started (alone: a world of one) into the groups of `parallel`.
+
+    Raises UsageError when the number of processes is not the profile's.
+    """
+    from megatron.core import parallel_state, tensor_parallel
+
+    if "RANK" not in os.environ:
+        os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+    world = int(os.environ["WORLD_SIZE"])
+    if world != parallel.world_size:
+        raise UsageError(
+            f"parallel: started with {world} processes, the profile says nnodes {parallel.nnodes} * "
+            f"nproc_per_node {parallel.nproc_per_node} = {parallel.world_size}"
+        )
+    device.prepare()
+    if device.on_gpu():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group(device.backend(), timeout=TIMEOUT)
+    parallel_state.initialize_model_parallel(
+        parallel.tensor_model_parallel_size, parallel.pipeline_model_parallel_size
+    )
+    torch.manual_seed(seed)
+    tensor_parallel.model_parallel_cuda_manual_seed(seed)
+
+
+def finalize() -> None:
+    """Leave the groups. Without it gloo's threads may abort the interpreter at exit."""
+    from megatron.core import parallel_state
+
+    parallel_state.destroy_model_parallel()
+    dist.destroy_process_group()
+
+
+def from_rank_zero(value: object) -> object:
+    """`value` of rank 0, on every rank (pickled by torch.distributed between our own processes)."""
+    box = [value]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]
