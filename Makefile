@@ -1,0 +1,40 @@
+# make demo   set everything up, then mine, pretrain, tune, reward, improve and evaluate a small model on this machine
+# make test   set everything up, then run the whole test suite
+
+PYTHON ?= python3.11
+BIN := .venv/bin
+
+.PHONY: demo test setup system lint format gpu-check
+.DELETE_ON_ERROR:
+
+demo: setup
+	$(BIN)/python -m pipeline.run --stages all --profile tiny
+
+test: setup
+	$(BIN)/python -m pytest --durations=15
+
+setup: .venv/ready
+
+# Compilers, Python's headers and Slurm: installed through apt where that is possible, else named in one line.
+system:
+	@PYTHON=$(PYTHON) requirements/system.sh
+
+.venv/ready: pyproject.toml $(wildcard requirements/*.txt third_party/*/pyproject.toml) | system
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip==26.3
+	$(BIN)/python -m pip install --quiet -c requirements/constraints.txt -r requirements/sglang-cpu.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-deps -r requirements/no-deps.txt $(wildcard third_party/sgl_kernel_stub)
+	touch $@
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# On a GPU host, after `pip install -e '.[gpu]'` or inside the image of slurm/Dockerfile.
+gpu-check:
+	$(PYTHON) -m pytest tests/gpu tests/contracts -m "gpu or not gpu"
