@@ -1,0 +1,74 @@
+"""Settings of the evaluation and of the SGLang server. Defaults are the paper's: greedy accuracy and Maj@64."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+
+BENCHMARKS = Path(__file__).parent / "benchmarks"
+
+
+class Section(BaseModel):
+    """A section of the profile: unknown keys are errors, values do not change after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ServerConfig(Section):
+    """How SGLang serves a checkpoint; everything else about its command line follows from `device`."""
+
+    device: Literal["cpu", "cuda"] = "cuda"
+    tensor_parallel: PositiveInt = 1
+    dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
+    mem_fraction_static: float = Field(0.8, gt=0, lt=1)
+    max_total_tokens: PositiveInt | None = None  # None: as many as the memory holds
+    start_timeout: PositiveFloat = 600.0  # seconds
+    extra_args: list[str] = []  # passed on to sglang as they are
+
+
+class BenchmarkRun(Section):
+    """One benchmark of the evaluation and how much of it."""
+
+    name: str  # a file of evals/benchmarks/ without its .yaml, or the path of a YAML of your own
+    path: str | None = None  # a local JSONL in place of the benchmark's data set
+    limit: PositiveInt | None = None  # the first problems only; None: all
+    num_samples: int = Field(64, ge=0)  # K of Maj@K and Pass@K; 0: greedy only
+    max_new_tokens: PositiveInt = 1024
+    few_shot: bool = True  # whether `few_shot_checkpoints` get the benchmark's examples
+
+    @model_validator(mode="after")
+    def _files_exist(self) -> "BenchmarkRun":
+        if not self.yaml_path.is_file():
+            known = ", ".join(sorted(p.stem for p in BENCHMARKS.glob("*.yaml")))
+            raise ValueError(f"unknown benchmark {self.name!r}; use one of {known}, or the path of a YAML file")
+        if self.path is not None and not Path(self.path).is_file():
+            raise ValueError(f"no file {self.path} (data of benchmark {self.name!r})")
+        return self
+
+    @property
+    def yaml_path(self) -> Path:
+        """The file that describes the benchmark."""
+        return Path(self.name) if self.name.endswith(".yaml") else BENCHMARKS / f"{self.name}.yaml"
+
+
+class EvalsConfig(Section):
+    """What to measure. Checkpoints are compared in the order given, each with the one before it."""
+
+    checkpoints: list[Literal["pretrain", "sft", "grpo"]] = Field(["pretrain", "sft", "grpo"], min_length=1)
+    few_shot_checkpoints: list[Literal["pretrain", "sft", "grpo"]] = ["pretrain"]  # base models, not tuned to answer
+    benchmarks: list[BenchmarkRun] = Field(
+        [BenchmarkRun(name="gsm8k"), BenchmarkRun(name="math"), BenchmarkRun(name="cmath")], min_length=1
+    )
+    temperature: PositiveFloat = 0.7  # of the K samples; the accuracy is greedy
+    top_p: float = Field(0.95, gt=0, le=1)
+    batch_size: PositiveInt = 256  # completions asked of the server at once
+    confidence: float = Field(0.95, gt=0, lt=1)  # of the intervals
+    bootstrap_draws: PositiveInt = 2000
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def _named_once(self) -> "EvalsConfig":
+        for what, names in (("checkpoints", self.checkpoints), ("benchmarks", [b.name for b in self.benchmarks])):
+            if len(set(names)) < len(names):
+                raise ValueError(f"{what} names something twice: {list(names)}")
+        return self
