@@ -52,3 +52,10 @@ def from_rank_zero(value: object) -> object:
     box = [value]
     dist.broadcast_object_list(box, src=0)
     return box[0]
+
+
+def any_rank(flag: bool) -> bool:
+    """True on every rank when `flag` is true on at least one."""
+    box = torch.tensor([int(flag)], device=device.device())
+    dist.all_reduce(box, op=dist.ReduceOp.MAX)
+    return bool(box.item())

@@ -45,6 +45,7 @@ class Scheduler(OptimizerParamScheduler):  # type: ignore[misc]
             end_wd=config.weight_decay,
             wd_incr_steps=train_iters,
             wd_incr_style="constant",
+            use_checkpoint_opt_param_scheduler=False,
             override_opt_param_scheduler=True,
         )
 

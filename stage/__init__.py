@@ -4,7 +4,7 @@ Floor 0: imported by every other package, imports none of them and nothing heavi
 (rich only on a terminal), so that `--help` and `status` stay instant.
 """
 
-from stage.context import Stage, stage_main
+from stage.context import Preempted, Stage, stage_main
 from stage.errors import EXIT_REQUEUE, EXIT_USAGE, UsageError
 from stage.files import atomic_write, sha256_file
 from stage.progress import Progress
@@ -12,6 +12,7 @@ from stage.progress import Progress
 __all__ = [
     "EXIT_REQUEUE",
     "EXIT_USAGE",
+    "Preempted",
     "Progress",
     "Stage",
     "UsageError",

@@ -37,7 +37,7 @@ M = TypeVar("M")
 
 
 class Preempted(Exception):
-    """SIGTERM or SIGUSR1 arrived and the stage has saved what it needs to go on later."""
+    """SIGTERM or SIGUSR1 arrived (`stage.preempted`) and the stage has saved what it needs to go on later."""
 
 
 class Stage:
@@ -92,11 +92,6 @@ class Stage:
         """A progress display for one long step; silent on ranks other than 0."""
         file = self.work / "progress.json" if self.rank == 0 else None
         return Progress(f"{self.name}: {description}", total, unit, start, file, quiet=self.rank != 0)
-
-    def check_preempted(self) -> None:
-        """Raise Preempted if a signal asked this process to stop: call it right after a checkpoint."""
-        if self.preempted:
-            raise Preempted(self.name)
 
     def publish(self) -> None:
         """Write manifest.json and make the working directory the stage's output, in one rename. Rank 0 only."""

@@ -1,0 +1,44 @@
+"""The prompts of the paper: the chat form for tuned models, worked examples for base models.
+
+In: a question and what its benchmark says about prompting. Out: the text a model continues, and where to stop it.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What the model is given; what it writes ends before the first of `stop` (or at its end-of-text token)."""
+
+    text: str
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Shots:
+    """Worked examples: each written by `layout`, which has the places {question} and {solution}."""
+
+    layout: str
+    stop: tuple[str, ...]
+    examples: tuple[tuple[str, str], ...]  # question, solution
+
+
+CHAT_STOP = ("\nUser:",)  # a model that never learnt to end its turn starts the next one
+
+
+def chat_prompt(question: str, instruction: str = "") -> str:
+    """The zero-shot chat form: `User: {question}\\n{instruction}\\n\\nAssistant: `."""
+    return f"User: {question}\n{instruction}\n\nAssistant: " if instruction else f"User: {question}\n\nAssistant: "
+
+
+def few_shot_prompt(question: str, shots: Shots) -> str:
+    """The worked examples, then the question with its solution left open."""
+    head, _, _ = shots.layout.partition("{solution}")
+    parts = [shots.layout.format(question=q, solution=s) for q, s in shots.examples]
+    return "\n\n".join([*parts, head.format(question=question).rstrip(" ")])
+
+
+def cut_at_stop(text: str, stop: tuple[str, ...]) -> str:
+    """`text` up to the first of the stop strings."""
+    ends = [i for s in stop if (i := text.find(s)) >= 0]
+    return text[: min(ends)] if ends else text

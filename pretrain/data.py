@@ -1,0 +1,63 @@
+"""The mixture of token shards as megatron's BlendedDataset: which sample comes when is a function of the seed alone."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from megatron.core.datasets.blended_megatron_dataset_builder import BlendedMegatronDatasetBuilder
+from megatron.core.datasets.gpt_dataset import GPTDataset, GPTDatasetConfig
+
+from pretrain.engine import Batch
+from stage import UsageError
+
+
+@dataclass(frozen=True)
+class TokenizerFacts:
+    """What GPTDataset asks of a tokenizer."""
+
+    vocab_size: int
+    eod: int
+    pad: int
+
+    @property
+    def unique_identifiers(self) -> OrderedDict[str, Any]:
+        """Part of the hash that names megatron's index cache."""
+        return OrderedDict(vocab_size=self.vocab_size, eod=self.eod)
+
+
+class Mixture:
+    """Samples of `seq_length` tokens drawn from the corpus stage's sources by weight.
+
+    Raises UsageError when mixture.json or a shard it names is missing.
+    """
+
+    def __init__(self, corpus: Path, vocab_size: int, seq_length: int, samples: int, seed: int, cache: Path) -> None:
+        mixture = json.loads((corpus / "mixture.json").read_text())
+        sources = [s for s in mixture["sources"] if s["weight"] > 0]
+        for source in sources:
+            if not (corpus / f"{source['prefix']}.idx").is_file():
+                raise UsageError(f"{corpus / 'mixture.json'}: source {source['name']}: no {source['prefix']}.idx")
+        config = GPTDatasetConfig(
+            random_seed=seed,
+            sequence_length=seq_length,
+            blend=([str(corpus / s["prefix"]) for s in sources], [s["weight"] for s in sources]),
+            split="1,0,0",
+            path_to_cache=str(cache),
+            tokenizer=TokenizerFacts(vocab_size, mixture["eod"], pad=-1),
+            reset_position_ids=False,
+            reset_attention_mask=False,
+            eod_mask_loss=False,
+            create_attention_mask=False,
+        )
+        builder = BlendedMegatronDatasetBuilder(GPTDataset, [samples, None, None], lambda: True, config)
+        self.dataset = builder.build()[0]
+        self.eod = int(mixture["eod"])
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        """tokens and labels [len(indices), s] int64, loss_mask [len(indices), s] fp32."""
+        rows = [self.dataset[i] for i in indices]
+        return {key: torch.stack([row[key] for row in rows]) for key in ("tokens", "labels", "loss_mask")}

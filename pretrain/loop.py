@@ -1,0 +1,102 @@
+"""The training loop of the supervised stages: fetch, step, log, checkpoint; and the publication of a trained model."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch.distributed as dist
+
+from pretrain import checkpoint, hf, parallel
+from pretrain.config import TrainingConfig
+from pretrain.engine import Batch, Engine, LossFunc, StepResult
+from stage import Preempted, Stage, atomic_write
+
+CURVE_POINTS = 200  # points of a loss curve kept in the manifest
+
+
+def micro_batches(engine: Engine, fetch: Callable[[Sequence[int]], Batch], first: int) -> list[Batch]:
+    """This data-parallel rank's share of the global batch that starts at sample number `first`.
+
+    Micro-batch m of rank r holds consecutive samples; ranks take turns, as in Megatron-LM's sampler.
+    """
+    c: TrainingConfig = engine.train_config
+    size, rank, ranks = c.micro_batch_size, engine.data_parallel_rank, engine.data_parallel_size
+    starts = range(first + rank * size, first + c.global_batch_size, size * ranks)
+    return [fetch(range(start, start + size)) for start in starts]
+
+
+def train(
+    stage: Stage, engine: Engine, fetch: Callable[[Sequence[int]], Batch], loss_func: LossFunc, train_iters: int
+) -> None:
+    """Train from the latest checkpoint (or the start) to `train_iters` updates.
+
+    `fetch` turns global sample numbers into one micro-batch; it must be a pure function of them, so that a resumed
+    run reads what the uninterrupted one would have read.
+    """
+    c = engine.train_config
+    resume = stage.work / "resume"
+    start = checkpoint.load(engine, resume)
+    log = LossLog(stage, start)
+    with stage.progress("train", train_iters, "steps", start) as progress:
+        for step in range(start, train_iters):
+            began = time.monotonic()
+            result = engine.train_step(micro_batches(engine, fetch, step * c.global_batch_size), loss_func)
+            tokens_per_second = c.global_batch_size * c.seq_length / (time.monotonic() - began)
+            log.write(step + 1, result, tokens_per_second=tokens_per_second)
+            progress.update(1, loss=f"{result.metrics['loss']:.4f}", tokens_per_s=f"{tokens_per_second:.0f}")
+            stop = parallel.any_rank(stage.preempted)
+            if stop or ((step + 1) % c.save_interval == 0 and step + 1 < train_iters):
+                checkpoint.save(engine, resume, step + 1)
+            if stop:
+                raise Preempted(stage.name)
+    stage.metrics |= log.summary()
+    stage.metrics |= {"steps": train_iters, "tokens": train_iters * c.global_batch_size * c.seq_length}
+
+
+class LossLog:
+    """The curves of a training stage: TensorBoard, and losses.jsonl (one line a step). Silent on ranks other than 0.
+
+    On resumption after step `start`, what a killed run logged beyond it is dropped.
+    """
+
+    def __init__(self, stage: Stage, start: int) -> None:
+        self.active = stage.rank == 0
+        if not self.active:
+            return
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.tensorboard = SummaryWriter(str(stage.tensorboard), purge_step=start + 1)
+        self.path = stage.work / "losses.jsonl"
+        kept = self.path.read_text().splitlines()[:start] if self.path.exists() else []
+        atomic_write(self.path, "".join(line + "\n" for line in kept))
+        self.file = open(self.path, "a")
+
+    def write(self, step: int, result: StepResult, **more: float) -> None:
+        """One step's metrics; `more` are logged beside them."""
+        if not self.active:
+            return
+        values = {**result.metrics, "grad_norm": result.grad_norm, "lr": result.lr, **more}
+        for name, value in values.items():
+            self.tensorboard.add_scalar(name, value, step)
+        self.tensorboard.flush()
+        self.file.write(json.dumps({"step": step, **values}) + "\n")
+        self.file.flush()
+
+    def summary(self) -> dict[str, Any]:
+        """For the manifest: the last step's metrics and the curve of the loss, thinned to a few hundred points."""
+        if not self.active:
+            return {}
+        self.file.close()
+        steps = [json.loads(line) for line in self.path.read_text().splitlines()]
+        curve = [[s["step"], s["loss"]] for s in steps[:: max(1, len(steps) // CURVE_POINTS)]]
+        return {**{k: v for k, v in steps[-1].items() if k != "step"}, "curve": curve}
+
+
+def publish_model(stage: Stage, engine: Engine, eos_token_id: int) -> None:
+    """Put hf/ and megatron/ into the stage's output. Every rank calls it."""
+    checkpoint.save_model(engine, stage.work / "megatron")
+    weights = hf.gather(engine.bare, engine.model_config)
+    if stage.rank == 0:
+        hf.save(weights, engine.model_config, stage.profile["tokenizer"], eos_token_id, stage.work / "hf")
+    dist.barrier()
