@@ -22,8 +22,8 @@ system:
 .venv/ready: pyproject.toml $(wildcard requirements/*.txt third_party/*/pyproject.toml) | system
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip==26.3
-	$(BIN)/python -m pip install --quiet -c requirements/constraints.txt -r requirements/sglang-cpu.txt -e '.[dev]'
-	$(BIN)/python -m pip install --quiet --no-deps -r requirements/no-deps.txt $(wildcard third_party/sgl_kernel_stub)
+	$(BIN)/python -m pip install --quiet --no-compile -c requirements/constraints.txt -r requirements/sglang-cpu.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --no-deps -r requirements/no-deps.txt $(wildcard third_party/sgl_kernel_stub)
 	touch $@
 
 lint: setup

@@ -34,8 +34,10 @@ run_stage() {
     fi
     local log=$RUN_DIR/logs/$stage.log
     mkdir -p "$RUN_DIR/logs"
-    echo "$(date '+%F %T') job $SLURM_JOB_ID, start $((${SLURM_RESTART_COUNT:-0} + 1)): ${command[*]} (log $log)" | tee -a "$log"
-    on_nodes "$nnodes" "${command[@]}" >>"$log" 2>&1
+    [ /dev/stdout -ef "$log" ] || { echo "log: $log" && exec >>"$log" 2>&1; }
+    # pipeline/executors/slurm.py looks for this line: what a start of the job said begins after it
+    echo "=== $(date '+%F %T') job $SLURM_JOB_ID (start $((${SLURM_RESTART_COUNT:-0} + 1))): ${command[*]}"
+    on_nodes "$nnodes" "${command[@]}"
 }
 
 # on_nodes N COMMAND…: one copy of the command on each of N nodes, as one step of the job. SIGUSR1, which Slurm sends
@@ -60,5 +62,6 @@ first_node() {
     scontrol show node "$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)" | grep -o 'NodeAddr=[^ ]*' | cut -d= -f2
 }
 
-# A port of this job's own below the ephemeral ports: several jobs, and several virtual nodes, may share a host.
-job_port() { echo $((20000 + SLURM_JOB_ID % 12000)); }
+# A port of this job's own for torchrun: several jobs, and several virtual nodes, may share a host. It lies below the
+# ephemeral ports and below those of the SGLang servers (evals/server.py).
+job_port() { echo $((12000 + SLURM_JOB_ID % 8000)); }

@@ -1,7 +1,7 @@
 #!/bin/bash
 #SBATCH --job-name=mathmill-corpus
 #SBATCH --nodes=1
-#SBATCH --time=2-00:00:00
+#SBATCH --time=7-00:00:00
 #SBATCH --exclusive
 #SBATCH --signal=B:USR1@120
 #SBATCH --requeue
