@@ -38,6 +38,11 @@ class StepResult:
     grad_norm: float
     lr: float
 
+    @property
+    def values(self) -> dict[str, float]:
+        """Everything there is to log about the step."""
+        return {**self.metrics, "grad_norm": self.grad_norm, "lr": self.lr}
+
 
 class Engine:
     """A GPTModel on this rank. With `train_iters` it can be trained; without, it only computes (a reference, a judge)."""

@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from pretrain import checkpoint, hf, parallel
 from pretrain.config import TrainingConfig
-from pretrain.engine import Batch, Engine, LossFunc, StepResult
+from pretrain.engine import Batch, Engine, LossFunc
 from stage import Preempted, Stage, atomic_write
 
 CURVE_POINTS = 200  # points of a loss curve kept in the manifest
@@ -43,7 +43,7 @@ def train(
             began = time.monotonic()
             result = engine.train_step(micro_batches(engine, fetch, step * c.global_batch_size), loss_func)
             tokens_per_second = c.global_batch_size * c.seq_length / (time.monotonic() - began)
-            log.write(step + 1, result, tokens_per_second=tokens_per_second)
+            log.write(step + 1, {**result.values, "tokens_per_second": tokens_per_second})
             progress.update(1, loss=f"{result.metrics['loss']:.4f}", tokens_per_s=f"{tokens_per_second:.0f}")
             stop = parallel.any_rank(stage.preempted)
             if stop or ((step + 1) % c.save_interval == 0 and step + 1 < train_iters):
@@ -72,24 +72,23 @@ class LossLog:
         atomic_write(self.path, "".join(line + "\n" for line in kept))
         self.file = open(self.path, "a")
 
-    def write(self, step: int, result: StepResult, **more: float) -> None:
-        """One step's metrics; `more` are logged beside them."""
+    def write(self, step: int, values: dict[str, float]) -> None:
+        """One step's metrics."""
         if not self.active:
             return
-        values = {**result.metrics, "grad_norm": result.grad_norm, "lr": result.lr, **more}
         for name, value in values.items():
             self.tensorboard.add_scalar(name, value, step)
         self.tensorboard.flush()
         self.file.write(json.dumps({"step": step, **values}) + "\n")
         self.file.flush()
 
-    def summary(self) -> dict[str, Any]:
-        """For the manifest: the last step's metrics and the curve of the loss, thinned to a few hundred points."""
+    def summary(self, curve_of: str = "loss") -> dict[str, Any]:
+        """For the manifest: the last step's metrics and the curve of one of them, thinned to a few hundred points."""
         if not self.active:
             return {}
         self.file.close()
         steps = [json.loads(line) for line in self.path.read_text().splitlines()]
-        curve = [[s["step"], s["loss"]] for s in steps[:: max(1, len(steps) // CURVE_POINTS)]]
+        curve = [[s["step"], s[curve_of]] for s in steps[:: max(1, len(steps) // CURVE_POINTS)]]
         return {**{k: v for k, v in steps[-1].items() if k != "step"}, "curve": curve}
 
 

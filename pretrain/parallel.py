@@ -2,6 +2,7 @@
 
 import os
 from datetime import timedelta
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -10,6 +11,7 @@ from pretrain import device
 from pretrain.config import ParallelConfig
 from stage import UsageError
 
+T = TypeVar("T")
 TIMEOUT = timedelta(minutes=30)  # ranks wait for rank 0 while the rollout server starts and samples
 
 
@@ -47,11 +49,11 @@ def finalize() -> None:
     dist.destroy_process_group()
 
 
-def from_rank_zero(value: object) -> object:
+def from_rank_zero(value: T | None) -> T:
     """`value` of rank 0, on every rank (pickled by torch.distributed between our own processes)."""
     box = [value]
     dist.broadcast_object_list(box, src=0)
-    return box[0]
+    return box[0]  # type: ignore[return-value]
 
 
 def any_rank(flag: bool) -> bool:

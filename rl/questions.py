@@ -1,0 +1,53 @@
+"""The questions that RL learns from, each with its gold answer, in an order that is a function of the seed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evals.benchmarks.word_problems import generate
+from rl.config import Questions
+from sft.data import read_jsonl
+from sft.formats import encode_prompt
+from stage import Stage, UsageError
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question: its text, its prompt as token ids, its gold answer."""
+
+    text: str
+    prompt_ids: list[int]
+    gold: str
+
+
+def read_questions(stage: Stage, config: Questions, tokenizer: Any, seed: int) -> list[Question]:
+    """`config.num_questions` questions (or all of the file, if it has fewer). UsageError names a bad record."""
+    if config.path is None:
+        pairs = [(p.question, p.answer) for p in generate("train", config.num_questions, seed)]
+    else:
+        path = stage.read_file(config.path)
+        pairs = []
+        for number, record in enumerate(read_jsonl(path), start=1):
+            question, gold = record.get(config.question_key), record.get(config.answer_key)
+            if not isinstance(question, str) or gold is None:
+                raise UsageError(
+                    f"{path}, line {number}: expected '{config.question_key}' (string) and '{config.answer_key}', "
+                    f"got keys {sorted(record)}"
+                )
+            pairs.append((question, str(gold)))
+    return [Question(q, encode_prompt(tokenizer, q), gold) for q, gold in pairs[: config.num_questions]]
+
+
+def questions_of_step(questions: list[Question], step: int, per_step: int, seed: int) -> list[Question]:
+    """The questions of RL step `step`: epochs of random orders, no question twice in an epoch."""
+    chosen = []
+    for number in range(step * per_step, (step + 1) * per_step):
+        epoch, position = divmod(number, len(questions))
+        chosen.append(questions[_order(len(questions), epoch, seed)[position]])
+    return chosen
+
+
+def _order(n: int, epoch: int, seed: int) -> list[int]:
+    order: list[int] = np.random.default_rng([seed, epoch]).permutation(n).tolist()
+    return order

@@ -1,0 +1,105 @@
+"""Makes Math-Shepherd's data: sample solutions, complete every prefix N times, label the steps.
+
+Out: labels.jsonl, one solution a line, flushed question by question, so that a killed run keeps what it has.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rl.config import RewardConfig
+from rl.questions import Question
+from rl.reward.labels import estimate, line_break_tokens, split_steps
+from rl.reward.model import Solution
+from rl.reward.rule import decode, rule_reward
+from rl.rollout.engine import RolloutEngine
+from stage import Progress
+
+QUESTIONS_PER_CHUNK = 64
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """One line of labels.jsonl. `correct` says whether the solution itself ends in the right answer."""
+
+    question: int
+    text: str
+    gold: str
+    correct: bool
+    prompt_ids: list[int]
+    steps: list[list[int]]
+    labels: list[float]
+
+    @property
+    def solution(self) -> Solution:
+        return Solution(self.prompt_ids, self.steps, self.labels)
+
+
+def label_questions(
+    questions: Sequence[Question], engine: RolloutEngine, tokenizer: Any, config: RewardConfig, path: Path, progress: Progress
+) -> list[Labelled]:
+    """Label all questions, going on where `path` ends."""
+    done = read_labelled(path)
+    breaks = line_break_tokens(tokenizer)
+    first = max((d.question for d in done), default=-1) + 1
+    progress.update(first)
+    with open(path, "a") as file:
+        for start in range(first, len(questions), QUESTIONS_PER_CHUNK):
+            chunk = questions[start : start + QUESTIONS_PER_CHUNK]
+            labelled = _label_chunk(start, chunk, engine, tokenizer, config, breaks)
+            file.writelines(json.dumps(asdict(item), ensure_ascii=False) + "\n" for item in labelled)
+            file.flush()
+            done += labelled
+            progress.update(len(chunk), steps=sum(len(d.steps) for d in done))
+    return done
+
+
+def read_labelled(path: Path) -> list[Labelled]:
+    """What `path` holds; the lines of the last question, which a kill may have torn, are cut off the file."""
+    if not path.exists():
+        return []
+    lines = path.read_text().splitlines(keepends=True)
+    items = [Labelled(**json.loads(line)) for line in lines if line.endswith("\n")]
+    whole = items[-1].question // QUESTIONS_PER_CHUNK * QUESTIONS_PER_CHUNK if items else 0
+    kept = [item for item in items if item.question < whole]
+    path.write_text("".join(lines[: len(kept)]))
+    return kept
+
+
+def _label_chunk(
+    start: int,
+    questions: Sequence[Question],
+    engine: RolloutEngine,
+    tokenizer: Any,
+    config: RewardConfig,
+    breaks: frozenset[int],
+) -> list[Labelled]:
+    sampling = {
+        "temperature": config.temperature,
+        "max_new_tokens": config.max_new_tokens,
+        "stop_token_ids": [tokenizer.eos_token_id],
+    }
+    sampled = engine.sample([q.prompt_ids for q in questions], config.num_solutions, sampling)
+    solutions = [(n, split_steps(c.output_ids, breaks)) for n, cs in enumerate(sampled) for c in cs]
+    # every proper prefix is completed; the whole solution needs no completion, it has its answer
+    prefixes = [
+        (questions[n].prompt_ids + sum(steps[:k], []), questions[n], steps[:k])
+        for n, steps in solutions
+        for k in range(1, len(steps))
+    ]
+    completed = iter(zip(prefixes, engine.sample([p for p, _, _ in prefixes], config.num_completions, sampling), strict=True))
+    labelled = []
+    for n, steps in solutions:
+        q = questions[n]
+        correct = rule_reward(decode(tokenizer, sum(steps, [])), q.gold) == 1.0
+        labels = []
+        for _ in steps[:-1]:
+            (_, _, prefix), completions = next(completed)
+            texts = [decode(tokenizer, sum(prefix, []) + c.output_ids) for c in completions]
+            labels.append(estimate([rule_reward(t, q.gold) == 1.0 for t in texts], config.label))
+        labels.append(float(correct))
+        text = decode(tokenizer, sum(steps, []))
+        labelled.append(Labelled(start + n, text, q.gold, correct, q.prompt_ids, steps, labels))
+    return labelled
