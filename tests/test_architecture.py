@@ -1,4 +1,4 @@
-"""The rules that keep the packages one system: what may import what, how large a module may be, what must stay light."""
+"""The rules that keep the packages one system: what may import what, how large a module may be, what stays light."""
 
 import ast
 import re

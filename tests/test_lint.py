@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-
 @pytest.mark.parametrize(
     "arguments", (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]), ids=" ".join
 )
