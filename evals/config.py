@@ -1,4 +1,4 @@
-"""Settings of the evaluation and of the SGLang server. Defaults are the paper's: greedy accuracy and Maj@64."""
+"""Settings of the evaluation. Defaults are the paper's: greedy accuracy and Maj@64."""
 
 from pathlib import Path
 from typing import Literal
@@ -14,25 +14,13 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ServerConfig(Section):
-    """How SGLang serves a checkpoint; everything else about its command line follows from `device`."""
-
-    device: Literal["cpu", "cuda"] = "cuda"
-    tensor_parallel: PositiveInt = 1
-    dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
-    mem_fraction_static: float = Field(0.8, gt=0, lt=1)
-    max_total_tokens: PositiveInt | None = None  # None: as many as the memory holds
-    start_timeout: PositiveFloat = 600.0  # seconds
-    extra_args: list[str] = []  # passed on to sglang as they are
-
-
 class BenchmarkRun(Section):
     """One benchmark of the evaluation and how much of it."""
 
     name: str  # a file of evals/benchmarks/ without its .yaml, or the path of a YAML of your own
     path: str | None = None  # a local JSONL in place of the benchmark's data set
     limit: PositiveInt | None = None  # the first problems only; None: all
-    num_samples: int = Field(64, ge=0)  # K of Maj@K and Pass@K; 0: greedy only
+    num_samples: int = Field(default=64, ge=0)  # K of Maj@K and Pass@K; 0: greedy only
     max_new_tokens: PositiveInt = 1024
     few_shot: bool = True  # whether `few_shot_checkpoints` get the benchmark's examples
 
@@ -64,7 +52,7 @@ class EvalsConfig(Section):
     batch_size: PositiveInt = 256  # completions asked of the server at once
     confidence: float = Field(0.95, gt=0, lt=1)  # of the intervals
     bootstrap_draws: PositiveInt = 2000
-    seed: int = 0
+    report_samples: PositiveInt = 2000  # completions the viewer of report.html holds; the files hold all
 
     @model_validator(mode="after")
     def _named_once(self) -> "EvalsConfig":

@@ -20,21 +20,29 @@ RELATIVE_TOLERANCE = Fraction(1, 10**4)  # ... which must not swallow a small nu
 MAX_DIGITS = 400
 MAX_TEXT = 20_000  # characters of a text that Math-Verify is asked to search
 
-_WRAPPERS = re.compile(r"\\(?:dfrac|tfrac|cfrac)|\\(?:left|right|[bB]ig+[lr]?)(?![a-zA-Z])|\\[!,;: ]|\\q?quad|\\displaystyle")
+_WRAPPERS = re.compile(
+    r"\\(?:dfrac|tfrac|cfrac)|\\(?:left|right|[bB]ig+[lr]?)(?![a-zA-Z])|\\[!,;: ]|\\q?quad|\\displaystyle"
+)
 _TEXT = re.compile(r"\\(?:text|textbf|textnormal|textrm|textit|mbox|mathrm|mathbf)\s*\{([^{}]*)\}")
-_UNIT_TEXT = re.compile(r"(?<=[\d}%)])\s*\\(?:text|textbf|textnormal|textrm|mbox|mathrm)\s*\{[^{}]*\}(?:\^\{?[23]\}?)?$")
+_UNIT_TEXT = re.compile(
+    r"(?<=[\d}%)])\s*\\(?:text|textbf|textnormal|textrm|mbox|mathrm)\s*\{[^{}]*\}(?:\^\{?[23]\}?)?$"
+)
 _UNITS = (
-    "dollars? cents? euros? pounds? yuan percent pct degrees? feet foot ft inch(?:es)? in miles? mph meters? metres? m cm mm km "
-    "centimeters? kilometers? square cubic units? hours? hrs? h minutes? mins? min seconds? secs? s days? weeks? months? "
-    "years? kg g grams? kilograms? ml l liters? people students apples"
+    "dollars? cents? euros? pounds? yuan percent pct degrees? feet foot ft inch(?:es)? in miles? mph meters? metres? "
+    "m cm mm km centimeters? kilometers? square cubic units? hours? hrs? h minutes? mins? min seconds? secs? s days? "
+    "weeks? months? years? kg g grams? kilograms? ml l liters? people students"
 ).replace(" ", "|")
 _UNIT_WORD = re.compile(rf"(?<=[\d}}%)])\s*(?:(?:{_UNITS})\b[\s.]*)+(?:\^?\{{?[23²³]\}}?)?$", re.IGNORECASE)
 _UNIT_CHINESE = re.compile(r"(?<=[\d}%])\s*[\u4e00-\u9fff]{1,4}[²³]?$")
 _DEGREES = re.compile(r"\^\{?\\circ\}?|°|\\degree")
 _CURRENCY = re.compile(r"^([-+]?)\s*(?:\\\$|[$€£¥￥])\s*(?=[\d.])")
 _THOUSANDS = re.compile(r"^[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?$")
-_DECIMAL = re.compile(r"^([-+]?)(\d+\.?\d*|\.\d+)(?:(?:\\times|\\cdot|\*|×)10\^\{?([-+]?\d{1,3})\}?|[eE]([-+]?\d{1,3}))?$")
-_FRACTION = re.compile(r"^([-+]?)(?:\\frac\{(-?[\d.]+)\}\{(-?[\d.]+)\}|\\frac(\d)(\d)|\(?(-?[\d.]+)\)?/\(?(-?[\d.]+)\)?)$")
+_DECIMAL = re.compile(
+    r"^([-+]?)(\d+\.?\d*|\.\d+)(?:(?:\\times|\\cdot|\*|×)10\^\{?([-+]?\d{1,3})\}?|[eE]([-+]?\d{1,3}))?$"
+)
+_FRACTION = re.compile(
+    r"^([-+]?)(?:\\frac\{(-?[\d.]+)\}\{(-?[\d.]+)\}|\\frac(\d)(\d)|\(?(-?[\d.]+)\)?/\(?(-?[\d.]+)\)?)$"
+)
 _MIXED = re.compile(r"^([-+]?)(\d+)(?:\\frac\{(\d+)\}\{(\d+)\}|\\frac(\d)(\d)| +(\d+)/(\d+))$")
 _DECIMAL_COMMA = re.compile(r"^[-+]?0,\d+$")
 _MEMBER = re.compile(r"^(\$*)[a-zA-Z]\s*\\in(?![a-zA-Z])\s*")  # Math-Verify takes `x \in [0,1]` for an equation
@@ -86,7 +94,7 @@ def quick_verdict(gold: str, answer: str) -> bool | None:
 
 
 def normalize(answer: str) -> str:
-    """`answer` without what does not change its meaning: dollar signs, sizing, spaces, units, text boxes, case of words."""
+    """`answer` without what changes no meaning: dollar signs, sizing, spaces, units, text boxes, case of words."""
     s = full_width_to_ascii(answer).strip()
     s = _unescape(s)
     for opening, closing in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
@@ -118,7 +126,11 @@ def parse_number(s: str) -> Number | None:
         value = Fraction(m.group(1) + m.group(2)) * Fraction(10) ** int(m.group(3) or m.group(4) or 0)
     elif m := _MIXED.match(s):
         top, bottom = [g for g in m.groups()[2:] if g is not None]
-        value = None if int(bottom) == 0 else (int(m.group(2)) + Fraction(int(top), int(bottom))) * (-1 if m.group(1) == "-" else 1)
+        value = (
+            None
+            if int(bottom) == 0
+            else (int(m.group(2)) + Fraction(int(top), int(bottom))) * (-1 if m.group(1) == "-" else 1)
+        )
     elif m := _FRACTION.match(s):
         value = _quotient(m.group(1), *[g for g in m.groups()[1:] if g is not None])
     return None if value is None else Number(value, "." in s, percent)
@@ -151,7 +163,9 @@ def _final(text: str) -> str | None:
     if marked is not None:
         return marked
     bare = text.strip()
-    short = len(bare) <= 60 and "\n" not in bare and bare.count("$") in (0, 2 * bare.startswith("$") * bare.endswith("$"))
+    short = (
+        len(bare) <= 60 and "\n" not in bare and bare.count("$") in (0, 2 * bare.startswith("$") * bare.endswith("$"))
+    )
     return bare if short and (len(bare.split()) <= 3 or not re.search(r"[a-z]{3,} [a-z]", bare)) else None
 
 

@@ -1,22 +1,25 @@
 """The final answer inside a piece of text: what a solution, a model's output or a benchmark's gold field claims.
 
-In: text, and the ways to look, by name (`METHODS`). Out: the answer as written (LaTeX kept), or None.
+In: text, and the ways to look, by name (`Method`). Out: the answer as written (LaTeX kept), or None.
 Of all the marks a text carries the last one counts: a model that corrects itself is judged by its last word.
 """
 
 import re
 import unicodedata
 from collections.abc import Sequence
+from typing import Literal
 
 Found = tuple[int, str]  # where the mark begins, the answer behind it
 
-MARKS = ("boxed", "hash", "phrase")
-METHODS = (*MARKS, "number", "plain")
+MARKS: tuple["Method", ...] = ("boxed", "hash", "phrase")
+Method = Literal["boxed", "hash", "phrase", "number", "plain"]
 
 _BOXED = re.compile(r"\\+(?:boxed|fbox)\s*(?=\{)")
 _BOXED_BARE = re.compile(r"\\+boxed\s+([^\s$.,;{}]+)")
 _HASH = re.compile(r"####\s*([^\n]*)")
-_ENGLISH = re.compile(r"(?:final\s+answer|answer)\s*(?:is|are|:|=)+\s*(?:therefore|thus|then|equal to|:|\*\*)*\s*", re.I)
+_ENGLISH = re.compile(
+    r"(?:final\s+answer|answer)\s*(?:is|are|:|=)+\s*(?:therefore|thus|then|equal to|:|\*\*)*\s*", re.I
+)
 _CHINESE = re.compile(r"(?:最终答案|答案|结果|得数|答)\s*(?:是|为|等于|[:：]|，|,)+\s*")
 _NUMBER = re.compile(r"(?<![\w.])[-−]?[$€£¥￥]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:/\d+(?:\.\d+)?)?%?")
 # What may follow "the answer is" and be an answer rather than a remark ("the answer is correct").
@@ -25,7 +28,7 @@ _LONGEST_ANSWER = 1000  # characters; nothing longer is an answer
 _TOOL = re.compile(r"<<[^<>]*>>")  # GSM8K's calculator notes
 
 
-def extract_answer(text: str, methods: Sequence[str] = MARKS) -> str | None:
+def extract_answer(text: str, methods: Sequence[Method] = MARKS) -> str | None:
     r"""The last marked answer of `text`, or None.
 
     Marks: `boxed` (\boxed{...} with balanced braces), `hash` (GSM8K's `#### 42`), `phrase` ("The answer is 42.",

@@ -78,7 +78,9 @@ class Judge:
     def _start(self) -> "subprocess.Popen[bytes]":
         # -P: the folder of this file must not hide installed modules; HOME's cache and the GPU are of no use to it
         command = [sys.executable, "-P", str(Path(__file__).resolve())]
-        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self._child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
         if not self._line(START_LIMIT):
             self.close()
             raise RuntimeError(f"Math-Verify did not start; run `{' '.join(command)}` to see why")

@@ -41,7 +41,7 @@ def majority(votes: Sequence[Hashable | None], right: frozenset[Hashable]) -> fl
 
 
 def maj_at_k(votes: Sequence[Hashable | None], right: frozenset[Hashable], k: int, seed: int = 0) -> float:
-    """Mean of `majority` over the k-subsets of the votes: all of them, or MAJORITY_DRAWS random ones when more exist."""
+    """Mean of `majority` over the k-subsets of the votes: all, or MAJORITY_DRAWS random ones when there are more."""
     n = len(votes)
     if not 1 <= k <= n:
         raise ValueError(f"need 1 <= k <= {n} votes, got k={k}")
@@ -87,7 +87,7 @@ def wilson_interval(successes: float, n: int, confidence: float = 0.95) -> tuple
 def paired_difference(
     before: ArrayLike, after: ArrayLike, confidence: float = 0.95, draws: int = 2000, seed: int = 0
 ) -> tuple[float, tuple[float, float]]:
-    """Mean of after - before over the same problems, with its paired bootstrap interval (problems drawn, pairs kept)."""
+    """Mean of after - before on the same problems, with its paired bootstrap interval (pairs are drawn whole)."""
     b, a = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
     if b.shape != a.shape:
         raise ValueError(f"paired results need the same problems, got {b.size} and {a.size}")

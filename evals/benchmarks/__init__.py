@@ -1,0 +1,1 @@
+"""The benchmarks: one YAML each, their few-shot examples, and the demo's generated task (`word_problems.py`)."""

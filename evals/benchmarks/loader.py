@@ -1,0 +1,185 @@
+"""A benchmark as data: its YAML, its problems, its prompts, its judge.
+
+In: a BenchmarkRun of the profile. Out: a Benchmark with its problems. Adding a benchmark takes a YAML and no code.
+A record without a question or with a gold answer that cannot be found is left out and counted, never scored.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import PositiveInt, ValidationError, model_validator
+
+from evals.config import BenchmarkRun, Section
+from evals.equivalence import is_correct, normalize
+from evals.extraction import Method, extract_answer
+from evals.prompts import CHAT_STOP, Prompt, Shots, chat_prompt, few_shot_prompt
+from stage import UsageError
+
+METRICS: dict[str, Callable[[str, str], bool]] = {
+    "equivalence": is_correct,
+    "exact": lambda gold, answer: normalize(gold) == normalize(answer),
+}
+
+
+class Data(Section):
+    """Where the problems come from: a data set of the `datasets` library, a JSONL file, or the demo's generator."""
+
+    dataset: str | None = None
+    configs: tuple[str, ...] = ()  # of the data set, one after the other; none: its default
+    split: str = "test"
+    path: str | None = None  # relative to the YAML
+    generator: Literal["word_problems"] | None = None
+    problems: PositiveInt = 200  # how many the generator makes
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "Data":
+        if sum(x is not None for x in (self.dataset, self.path, self.generator)) != 1:
+            raise ValueError("data needs exactly one of dataset, path, generator")
+        return self
+
+
+class Fields(Section):
+    """The names of the record's fields. `level` and `subject` only group the results."""
+
+    question: str = "question"
+    answer: str = "answer"
+    level: str | None = None
+    subject: str | None = None
+
+
+class BenchmarkSpec(Section):
+    """A benchmark's YAML."""
+
+    title: str
+    language: Literal["en", "zh"] = "en"
+    data: Data
+    fields: Fields = Fields()
+    gold: tuple[Method, ...] = ("plain",)  # how the answer field tells the gold answer
+    instruction: str = ""
+    few_shot: str | None = None  # a YAML of worked examples, relative to this one
+    extraction: tuple[Method, ...]  # how an output tells its answer
+    metric: Literal["equivalence", "exact"] = "equivalence"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One question with its gold answer."""
+
+    id: str
+    question: str
+    gold: str
+    level: str | None = None
+    subject: str | None = None
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A loaded benchmark."""
+
+    name: str
+    spec: BenchmarkSpec
+    problems: list[Problem]
+    shots: Shots | None
+
+    def prompt(self, problem: Problem, few_shot: bool) -> Prompt:
+        """What a model is asked: worked examples before the question if wanted and there are any, else chat."""
+        if few_shot and self.shots is not None:
+            return Prompt(few_shot_prompt(problem.question, self.shots), self.shots.stop)
+        return Prompt(chat_prompt(problem.question, self.spec.instruction), CHAT_STOP)
+
+    def judge(self, gold: str, text: str) -> tuple[str | None, bool]:
+        """The answer that an output gives, and whether it is right."""
+        answer = extract_answer(text, self.spec.extraction)
+        return answer, answer is not None and METRICS[self.spec.metric](gold, answer)
+
+
+def load(run: BenchmarkRun, seed: int, drop: Callable[[str], object]) -> Benchmark:
+    """The benchmark of `run` with its first `limit` problems; `drop` is called with the reason for each left out."""
+    spec = read_spec(run.yaml_path)
+    name = run.yaml_path.stem
+    problems: list[Problem] = []
+    for number, record in enumerate(_records(run, spec, seed)):
+        if run.limit is not None and len(problems) == run.limit:
+            break
+        problem = _problem(str(number), record, spec)
+        if isinstance(problem, Problem):
+            problems.append(problem)
+        else:
+            drop(f"{name}: {problem}")
+    if not problems:
+        raise UsageError(f"benchmark {name}: no usable problem; fields expected: {spec.fields.model_dump()}")
+    return Benchmark(name, spec, problems, _shots(run.yaml_path.parent / spec.few_shot) if spec.few_shot else None)
+
+
+def read_spec(path: Path) -> BenchmarkSpec:
+    """The YAML at `path`, or a UsageError that names the key."""
+    try:
+        return BenchmarkSpec.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (ValidationError, yaml.YAMLError) as error:
+        first = error.errors()[0] if isinstance(error, ValidationError) else None
+        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error).replace("\n", " ")
+        raise UsageError(f"{path}: {what}") from None
+
+
+def _records(run: BenchmarkRun, spec: BenchmarkSpec, seed: int) -> Iterator[Any]:
+    data = spec.data
+    if run.path is not None or data.path is not None:
+        yield from _json_lines(Path(run.path) if run.path else run.yaml_path.parent / str(data.path))
+    elif data.generator is not None:
+        from evals.benchmarks.word_problems import generate
+
+        yield from (vars(p) for p in generate("test", run.limit or data.problems, seed))
+    else:
+        yield from _dataset(data)
+
+
+def _json_lines(path: Path) -> Iterator[Any]:
+    if not path.is_file():
+        raise UsageError(f"benchmark data {path} does not exist")
+    with open(path, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError as error:
+                raise UsageError(f"{path}:{number}: not JSON ({error.msg})") from None
+
+
+def _dataset(data: Data) -> Iterator[Any]:
+    from datasets import load_dataset
+
+    for config in data.configs or (None,):
+        try:
+            rows = load_dataset(data.dataset, config, split=data.split)
+        except Exception as error:  # the hub's own errors are many and need not be told apart
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise UsageError(
+                f"data set {data.dataset} could not be loaded ({reason}); set the benchmark's path to a local JSONL"
+            ) from None
+        yield from rows
+
+
+def _problem(number: str, record: Any, spec: BenchmarkSpec) -> Problem | str:
+    """The record as a Problem, or why it is none."""
+    if not isinstance(record, dict):
+        return "record is not an object"
+    names = spec.fields
+    for name in (names.question, names.answer):
+        if record.get(name) in (None, ""):
+            return f"no field {name!r}"
+    gold = extract_answer(str(record[names.answer]), spec.gold)
+    if gold is None:
+        return f"no gold answer in field {names.answer!r}"
+    level, subject = (str(record[n]) if n and record.get(n) is not None else None for n in (names.level, names.subject))
+    return Problem(number, str(record[names.question]), gold, level, subject)
+
+
+def _shots(path: Path) -> Shots:
+    if not path.is_file():
+        raise UsageError(f"few-shot examples {path} do not exist")
+    raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    examples = tuple((e["question"], e["solution"]) for e in raw["examples"])
+    return Shots(raw["layout"], tuple(raw["stop"]), examples)

@@ -1,0 +1,6 @@
+"""The report of a run: report.json (the figures), report.md (to read anywhere), report.html (to look at)."""
+
+from evals.report.content import gather
+from evals.report.write import write_report
+
+__all__ = ["gather", "write_report"]

@@ -1,0 +1,136 @@
+"""Charts as SVG text, drawn here so that report.html needs no script and no network to show them.
+
+Colours are CSS variables (`--s0`, `--s1`, ...) of the page, so that they follow its light and dark theme.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH, HEIGHT = 560, 260
+LEFT, RIGHT, TOP, BOTTOM = 52, 14, 14, 40
+TICKS = 5
+
+
+@dataclass(frozen=True)
+class Series:
+    """A named line; `color` is the number of a page colour."""
+
+    name: str
+    points: Sequence[Sequence[float]]
+    color: int
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A value between 0 and 1 with its interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    color: int
+
+
+def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], title: str) -> str:
+    """Groups of bars with interval whiskers, in per cent, each with its value written above."""
+    top = nice_ceiling(max((b.high for _, bars in groups for b in bars), default=1.0) * 100)
+    parts = [_frame([0.0, top], [], percent=True)]
+    slot = (WIDTH - LEFT - RIGHT) / max(len(groups), 1)
+    for g, (label, bars) in enumerate(groups):
+        width = min(44.0, slot * 0.8 / max(len(bars), 1))
+        start = LEFT + slot * g + (slot - width * len(bars)) / 2
+        for i, bar in enumerate(bars):
+            parts.append(_bar(bar, start + i * width, width, top))
+        parts.append(_text(LEFT + slot * (g + 0.5), HEIGHT - BOTTOM + 18, label, "middle"))
+    return _svg(parts, title)
+
+
+def line_chart(series: Sequence[Series], title: str, x_label: str, log_x: bool = False, percent: bool = False) -> str:
+    """Lines over a common x axis; `log_x` spaces powers of two evenly."""
+
+    def position(x: float) -> float:
+        return math.log2(x) if log_x else x
+
+    xs = [p[0] for s in series for p in s.points]
+    ys = [p[1] * (100 if percent else 1) for s in series for p in s.points]
+    if not xs:
+        return ""
+    x_range = (position(min(xs)), position(max(xs)))
+    y_range = [0.0, nice_ceiling(max(ys))] if percent else _padded(min(ys), max(ys))
+    marks = sorted(set(xs)) if log_x else [min(xs), (min(xs) + max(xs)) / 2, max(xs)]
+    parts = [_frame(y_range, [(_scale(position(x), x_range, LEFT, WIDTH - RIGHT), _short(x)) for x in marks], percent)]
+    for s in series:
+        points = [
+            (_scale(position(x), x_range, LEFT, WIDTH - RIGHT), _y(y * (100 if percent else 1), y_range))
+            for x, y in s.points
+        ]
+        dash = ' stroke-dasharray="6 4"' if s.dashed else ""
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="var(--s{s.color})" stroke-width="2"{dash}/>')
+        if len(points) <= 12:
+            parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="var(--s{s.color})"/>' for x, y in points]
+    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, x_label, "middle"))
+    return _svg(parts, title)
+
+
+def nice_ceiling(x: float) -> float:
+    """The smallest of 1, 2, 5 times a power of ten that is at least x, capped at 100."""
+    if x <= 0:
+        return 1.0
+    power: float = 10.0 ** math.floor(math.log10(x))
+    return min(100.0, next(m * power for m in (1, 2, 4, 6, 8, 10) if m * power >= x * 0.999999))
+
+
+def _bar(bar: Bar, x: float, width: float, top: float) -> str:
+    y, low, high = (_y(100 * v, [0.0, top]) for v in (bar.value, bar.low, bar.high))
+    middle, base = x + width / 2, HEIGHT - BOTTOM
+    tip = f"{bar.name}: {100 * bar.value:.1f} ({100 * bar.low:.1f} to {100 * bar.high:.1f})"
+    return (
+        f'<g><title>{escape(tip)}</title><rect x="{x + 2:.1f}" y="{y:.1f}" width="{width - 4:.1f}" '
+        f'height="{max(base - y, 0.5):.1f}" rx="2" fill="var(--s{bar.color})"/>'
+        f'<path d="M{middle:.1f} {low:.1f}V{high:.1f}M{middle - 4:.1f} {high:.1f}h8M{middle - 4:.1f} {low:.1f}h8" '
+        f'stroke="var(--ink)" stroke-width="1.2" fill="none"/>'
+        f"{_text(middle, max(high - 5, 10), f'{100 * bar.value:.1f}', 'middle')}</g>"
+    )
+
+
+def _frame(y_range: Sequence[float], x_marks: Sequence[tuple[float, str]], percent: bool) -> str:
+    """Horizontal grid lines with their values, and the marks of the x axis."""
+    parts = []
+    for i in range(TICKS + 1):
+        value = y_range[0] + (y_range[1] - y_range[0]) * i / TICKS
+        y = _y(value, y_range)
+        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--line)"/>')
+        parts.append(_text(LEFT - 6, y + 4, _short(value) + ("%" if percent else ""), "end"))
+    parts += [_text(x, HEIGHT - BOTTOM + 16, label, "middle") for x, label in x_marks]
+    return "".join(parts)
+
+
+def _svg(parts: Sequence[str], title: str) -> str:
+    head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title, quote=True)}">'
+    return head + "".join(parts) + "</svg>"
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _y(value: float, y_range: Sequence[float]) -> float:
+    return _scale(value, y_range, HEIGHT - BOTTOM, TOP)
+
+
+def _scale(value: float, source: Sequence[float], low: float, high: float) -> float:
+    width = source[1] - source[0]
+    return low + (high - low) * ((value - source[0]) / width if width else 0.5)
+
+
+def _padded(low: float, high: float) -> list[float]:
+    room = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
+    return [low - room, high + room]
+
+
+def _short(x: float) -> str:
+    return f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.3g}"

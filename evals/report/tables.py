@@ -1,0 +1,164 @@
+"""The report's tables as rows of text, shared by the Markdown and the HTML page."""
+
+from dataclasses import dataclass
+from typing import Any
+
+Report = dict[str, Any]
+NAMES = {"pretrain": "base (pretrain)", "sft": "SFT", "grpo": "GRPO"}
+METRIC_NAMES = {"accuracy": "Accuracy (greedy)"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table. The first column holds text, the others numbers; `ours` are the rows that this run made."""
+
+    header: list[str]
+    rows: list[list[str]]
+    ours: frozenset[int] = frozenset()
+
+
+def percent(x: float, signed: bool = False) -> str:
+    """0.123 -> 12.3."""
+    return f"{100 * x:+.1f}" if signed else f"{100 * x:.1f}"
+
+
+def with_interval(metric: dict[str, Any]) -> str:
+    """`61.5 (54.5 to 68.0)`."""
+    low, high = metric["interval"]
+    return f"{percent(metric['value'])} ({percent(low)} to {percent(high)})"
+
+
+def checkpoint_name(name: str) -> str:
+    """A stage's name as the report says it."""
+    return NAMES.get(name, name)
+
+
+def metric_name(metric: str) -> str:
+    """`maj@8` -> `Maj@8`."""
+    return METRIC_NAMES.get(metric, metric.capitalize())
+
+
+def main_table(report: Report) -> Table:
+    """Greedy accuracy of every checkpoint with its interval, the paper's rows below."""
+    titles = report["benchmarks"]
+    rows = [
+        [f"this run, {checkpoint_name(c)}", *(_cell(report["results"][b].get(c)) for b in titles)]
+        for c in report["checkpoints"]
+    ]
+    ours = len(rows)
+    rows += [[f"paper, {p['model']}", *(str(p[b]) if b in p else "–" for b in titles)] for p in report["paper"]]
+    return Table(
+        ["Model", *(f"{t} (n={_problems(report, b)})" for b, t in titles.items())], rows, frozenset(range(ours))
+    )
+
+
+def vote_table(report: Report, benchmark: str) -> Table | None:
+    """Maj@k and Pass@k of every checkpoint; None without samples."""
+    results = report["results"][benchmark]
+    ks = sorted({int(m.split("@")[1]) for r in results.values() for m in r["metrics"] if "@" in m})
+    if not ks:
+        return None
+    rows = []
+    for kind in ("maj", "pass"):
+        for c, result in results.items():
+            cells = [result["metrics"].get(f"{kind}@{k}") for k in ks]
+            rows.append(
+                [f"{kind.capitalize()}@K, {checkpoint_name(c)}", *(with_interval(m) if m else "–" for m in cells)]
+            )
+    return Table(["", *(f"K = {k}" for k in ks)], rows)
+
+
+def comparison_table(report: Report) -> Table:
+    """What each training stage changed, on the same problems."""
+    rows = []
+    for c in report["comparisons"]:
+        for metric, d in c["metrics"].items():
+            low, high = (percent(x, signed=True) for x in d["interval"])
+            verdict = "up" if d["interval"][0] > 0 else "down" if d["interval"][1] < 0 else "not told apart"
+            p = "–" if "p" not in d else "< 0.0001" if d["p"] < 1e-4 else f"{d['p']:.4f}"
+            step = f"{checkpoint_name(c['before'])} → {checkpoint_name(c['after'])}"
+            rows.append(
+                [
+                    f"{report['benchmarks'][c['benchmark']]}: {step}",
+                    metric_name(metric),
+                    percent(d["difference"], True),
+                    f"{low} to {high}",
+                    p,
+                    verdict,
+                ]
+            )
+    return Table(["Step", "Metric", "Points", f"{report['confidence']:.0%} interval", "McNemar p", "Verdict"], rows)
+
+
+def answer_table(report: Report) -> Table:
+    """How the greedy answers ended: without an answer, cut off, their length."""
+    rows = [
+        [
+            f"{title}, {checkpoint_name(c)}",
+            str(r["problems"]),
+            str(r["skipped"]),
+            percent(r["no_answer"]),
+            percent(r["cut_off"]),
+            f"{r['mean_tokens']:.0f}",
+            f"{r['tokens']:,}",
+        ]
+        for b, title in report["benchmarks"].items()
+        for c, r in report["results"][b].items()
+    ]
+    head = ["", "Problems", "Skipped", "No answer %", "Cut off %", "Tokens an answer", "Tokens in all"]
+    return Table(head, rows)
+
+
+def group_table(report: Report, benchmark: str, by: str) -> Table | None:
+    """Accuracy by `level` or `subject`; None when the benchmark doesn't tell."""
+    results = report["results"][benchmark]
+    groups = sorted({g for r in results.values() for g in r[f"by_{by}"]})
+    if len(groups) < 2:
+        return None
+    rows = [[checkpoint_name(c), *(_group_cell(r[f"by_{by}"].get(g)) for g in groups)] for c, r in results.items()]
+    sizes = {g: max(r[f"by_{by}"].get(g, {}).get("problems", 0) for r in results.values()) for g in groups}
+    return Table(["", *(f"{g} (n={sizes[g]})" for g in groups)], rows)
+
+
+def rounds_table(report: Report) -> Table | None:
+    """The corpus stage's rounds, with the fields it reported."""
+    rounds = report["corpus_rounds"]
+    if not rounds:
+        return None
+    keys = [k for k in rounds[0] if all(isinstance(r.get(k), int | float | str) for r in rounds)]
+    return Table([k.replace("_", " ") for k in keys], [[_number(r[k]) for k in keys] for r in rounds])
+
+
+def stage_table(report: Report) -> Table:
+    """What each earlier stage cost and counted."""
+    rows = [
+        [
+            s["stage"],
+            f"{s['wall_seconds']:.0f} s",
+            f"{s['peak_memory_bytes'] / 2**30:.2f} GiB",
+            _number(s["in"]),
+            _number(s["out"]),
+            _number(s["dropped"]),
+        ]
+        for s in report["stages"]
+    ]
+    return Table(["Stage", "Wall time", "Peak memory", "Records in", "Records out", "Dropped"], rows)
+
+
+def _cell(result: dict[str, Any] | None) -> str:
+    accuracy = result["metrics"].get("accuracy") if result else None
+    return with_interval(accuracy) if accuracy else "–"
+
+
+def _group_cell(group: dict[str, Any] | None) -> str:
+    return percent(group["accuracy"]) if group else "–"
+
+
+def _problems(report: Report, benchmark: str) -> int:
+    return max(int(r["problems"]) for r in report["results"][benchmark].values())
+
+
+def _number(x: Any) -> str:
+    if isinstance(x, float):
+        return f"{x:.4g}"
+    return f"{x:,}" if isinstance(x, int) else str(x)

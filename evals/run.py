@@ -1,0 +1,136 @@
+"""Stage `evals`: measure every checkpoint of the run on every benchmark, and write the report.
+
+In: hf/ of the stages named in evals.checkpoints. Out: report.md, report.json, report.html and
+samples/<checkpoint>/<benchmark>.jsonl with every completion.
+One SGLang server answers for all checkpoints; it takes over each one's weights in turn. A run that was killed goes on
+with the samples it has.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evals.config import EvalsConfig
+from evals.server_config import ServerConfig
+from stage import Stage, UsageError, stage_main
+
+
+def body(stage: Stage) -> None:
+    """Ask what has not been asked yet, score, report."""
+    from evals.benchmarks.loader import load
+
+    config = stage.section("evals", EvalsConfig)
+    checkpoints: dict[str, Path] = {name: stage.input(name) / "hf" for name in config.checkpoints}
+    benchmarks = [load(run, stage.profile["seed"], stage.drop) for run in config.benchmarks]
+    with ExitStack() as running:
+        models = Models(stage, checkpoints, running)
+        for name in checkpoints:
+            few_shot = name in config.few_shot_checkpoints
+            for benchmark, run in zip(benchmarks, config.benchmarks, strict=True):
+                _measure(name, benchmark, run, few_shot and run.few_shot, models.use, config, stage)
+    _report(stage, config, checkpoints, {b.name: b.spec.title for b in benchmarks})
+
+
+@dataclass
+class Models:
+    """The checkpoints behind one server, which starts when the first of them is asked something."""
+
+    stage: Stage
+    checkpoints: dict[str, Path]
+    running: ExitStack
+    server: Any = None
+    current: Any = None
+
+    def use(self, name: str) -> Any:
+        """The model `name`, loaded into the server."""
+        from transformers import AutoTokenizer
+
+        from evals.sampling import Model
+        from evals.server import SGLangServer
+
+        if self.current is None or self.current.name != name:
+            path, config = self.checkpoints[name], self.stage.section("server", ServerConfig)
+            if self.server is None:
+                log = self.stage.run_dir / "logs" / "evals-server.log"
+                server = SGLangServer(path, config, log, seed=self.stage.profile["seed"])
+                self.server = self.running.enter_context(server)
+            tokenizer = AutoTokenizer.from_pretrained(path)  # type: ignore[no-untyped-call]
+            self.current = Model(self.server, name, path, tokenizer, context_length(path, config))
+            self.current.load()
+        return self.current
+
+
+def context_length(checkpoint: Path, config: ServerConfig) -> int:
+    """Tokens of prompt and answer that the model, or the server when it allows less, can hold."""
+    try:
+        longest = int(json.loads((checkpoint / "config.json").read_text())["max_position_embeddings"])
+    except (OSError, KeyError, ValueError) as error:
+        raise UsageError(f"{checkpoint}/config.json: no max_position_embeddings ({error!r})") from None
+    return min(longest, config.context_length or longest)
+
+
+def samples_path(folder: Path, checkpoint: str, benchmark: str) -> Path:
+    """Where the samples of a checkpoint on a benchmark are."""
+    return folder / "samples" / checkpoint / f"{benchmark}.jsonl"
+
+
+def _measure(
+    name: str, benchmark: Any, run: Any, few_shot: bool, model: Callable[[str], Any], config: EvalsConfig, stage: Stage
+) -> None:
+    """Ask the checkpoint `name` whatever its samples file lacks."""
+    from evals.sampling import SampleFile, ask, missing
+
+    file = SampleFile(samples_path(stage.work, name, benchmark.name))
+    for job in missing(benchmark, run, file, few_shot):
+        ask(job, model(name), file, config, stage)
+
+
+def _report(stage: Stage, config: EvalsConfig, checkpoints: dict[str, Path], titles: dict[str, str]) -> None:
+    """Score all samples, write the report, fill the manifest."""
+    from evals.equivalence import judge_failures
+    from evals.report import gather, write_report
+    from evals.sampling import read_samples
+    from evals.scoring import Intervals
+
+    samples = {b: {c: list(read_samples(samples_path(stage.work, c, b))) for c in checkpoints} for b in titles}
+    run = {
+        "name": stage.run_dir.resolve().name,
+        "profile": str(stage.profile["name"]),
+        "code_version": stage.code_version,
+    }
+    intervals = Intervals(config.confidence, config.bootstrap_draws, stage.profile["seed"])
+    report = gather(stage.run_dir, run, titles, checkpoints, samples, intervals)
+    write_report(stage.work, report, samples, config.report_samples)
+    _count(stage, samples)
+    for benchmark in titles:
+        for checkpoint in reversed(checkpoints):
+            accuracy = report["results"][benchmark][checkpoint]["metrics"].get("accuracy")
+            if accuracy:
+                stage.metrics[f"{benchmark} {checkpoint}"] = accuracy["value"]
+    stage.metrics["results"] = {b: {c: r["metrics"] for c, r in of.items()} for b, of in report["results"].items()}
+    stage.metrics["comparisons"] = report["comparisons"]
+    stage.metrics["checks_without_verdict"] = dict(judge_failures())
+
+
+def _count(stage: Stage, samples: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
+    """Counts: in are the questions asked (problem, mode, checkpoint), out those with answers, dropped by reason."""
+    for benchmark, of in samples.items():
+        for checkpoint, lines in of.items():
+            stage.counts["in"] += len(lines)
+            stage.counts["out"] += sum(not line["skipped"] for line in lines)
+            for line in lines:
+                if line["skipped"]:
+                    stage.drop(f"{checkpoint}, {benchmark}: {line['skipped']}")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the stage."""
+    return stage_main("evals", body, argv, __doc__)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
