@@ -50,7 +50,10 @@ def main() -> None:
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts(args.files), trainer)
-    template = "{% for m in messages %}{% if m.role == 'user' %}User: {{ m.content }}\n\nAssistant: {% else %}{{ m.content }}<|endoftext|>{% endif %}{% endfor %}"
+    template = (
+        "{% for m in messages %}{% if m.role == 'user' %}User: {{ m.content }}\n\nAssistant: "
+        "{% else %}{{ m.content }}<|endoftext|>{% endif %}{% endfor %}"
+    )
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         bos_token=SPECIAL[0],

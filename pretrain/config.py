@@ -12,7 +12,7 @@ class Section(BaseModel):
 
 
 class ModelConfig(Section):
-    """A Llama-shaped decoder: RMSNorm, RoPE, SwiGLU (paper, section 2.3). Defaults are DeepSeek-Coder-Base-v1.5 7B's."""
+    """A Llama-shaped decoder: RMSNorm, RoPE, SwiGLU (section 2.3). Defaults are DeepSeek-Coder-Base-v1.5 7B's."""
 
     num_layers: PositiveInt = 30
     hidden_size: PositiveInt = 4096
@@ -35,7 +35,8 @@ class ModelConfig(Section):
             )
         if self.num_attention_heads % self.num_query_groups:
             raise ValueError(
-                f"num_attention_heads {self.num_attention_heads} is not a multiple of num_query_groups {self.num_query_groups}"
+                f"num_attention_heads {self.num_attention_heads} is not a multiple of "
+                f"num_query_groups {self.num_query_groups}"
             )
         return self
 
@@ -81,7 +82,7 @@ class OptimizerConfig(Section):
 
 
 class TrainingConfig(Section):
-    """What every training stage sets. One step consumes `global_batch_size` sequences of at most `seq_length` tokens."""
+    """What every training stage sets. A step consumes `global_batch_size` sequences of at most `seq_length` tokens."""
 
     parallel: ParallelConfig = ParallelConfig()
     precision: PrecisionConfig = PrecisionConfig()
@@ -109,7 +110,7 @@ class TrainingConfig(Section):
 
 
 class PretrainConfig(TrainingConfig):
-    """Continued pretraining (paper, section 2.3): 500B tokens, batch of 10M tokens, peak 4.2e-4, multi-step schedule."""
+    """Continued pretraining (section 2.3): 500B tokens, batch of 10M tokens, peak 4.2e-4, multi-step schedule."""
 
     optimizer: OptimizerConfig = OptimizerConfig(lr=4.2e-4, lr_schedule="multi_step", lr_warmup_steps=2000)
     global_batch_size: PositiveInt = 2560  # * 4096 = 10.5M tokens

@@ -45,10 +45,14 @@ class StepResult:
 
 
 class Engine:
-    """A GPTModel on this rank. With `train_iters` it can be trained; without, it only computes (a reference, a judge)."""
+    """A GPTModel on this rank. With `train_iters` it trains; without, it only computes (a reference, a judge)."""
 
     def __init__(
-        self, model_config: ModelConfig, train: TrainingConfig, weights: str | Path | None, train_iters: int | None = None
+        self,
+        model_config: ModelConfig,
+        train: TrainingConfig,
+        weights: str | Path | None,
+        train_iters: int | None = None,
     ) -> None:
         self.model_config, self.train_config = model_config, train
         self.bare = model.build(model_config, train)
@@ -136,7 +140,7 @@ def lm_loss(logits: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Ten
 
 
 def document_mask(document_ids: torch.Tensor) -> torch.Tensor:
-    """[b, s] document numbers -> [b, 1, s, s] bool, True where attention is forbidden: the future, and other documents."""
+    """[b, s] document numbers -> [b, 1, s, s] bool, True where attention is forbidden: future, other documents."""
     s = document_ids.shape[1]
     future = torch.ones(s, s, dtype=torch.bool, device=document_ids.device).triu(1)
     return (future | (document_ids[:, :, None] != document_ids[:, None, :]))[:, None]

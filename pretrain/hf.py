@@ -66,7 +66,11 @@ def gather(bare: Any, model: ModelConfig) -> Weights:
     for part in _local_parts(bare):
         weights.update(part.to_hf(_gather_tensor_parallel(part), model))
     stages = parallel_state.get_pipeline_model_parallel_world_size()
-    if stages > 1 and parallel_state.get_data_parallel_rank() == 0 and parallel_state.get_tensor_model_parallel_rank() == 0:
+    if (
+        stages > 1
+        and parallel_state.get_data_parallel_rank() == 0
+        and parallel_state.get_tensor_model_parallel_rank() == 0
+    ):
         boxes: list[Weights | None] = [None] * stages
         dist.all_gather_object(boxes, weights, group=parallel_state.get_pipeline_model_parallel_group())
         weights = {name: tensor for box in boxes for name, tensor in (box or {}).items()}
@@ -84,13 +88,11 @@ def load(bare: Any, model: ModelConfig, checkpoint: str | Path) -> None:
     for part in _local_parts(bare):
         full = part.from_hf(source, model)
         if part.split_dim is not None:
-            size = part.parameter.shape[part.split_dim] * tp
-            if full.shape[part.split_dim] < size:  # vocabulary padded to a multiple of tp
-                full = torch.cat([full, full.new_zeros(size - full.shape[0], *full.shape[1:])])
             full = _split(full, part, tp)[rank]
         if full.shape != part.parameter.shape:
             raise UsageError(
-                f"{checkpoint}: {part.name} has shape {list(full.shape)}, the profile's model {list(part.parameter.shape)}"
+                f"{checkpoint}: {part.name} has shape {list(full.shape)}, "
+                f"the profile's model {list(part.parameter.shape)}"
             )
         part.parameter.copy_(full)
 
@@ -108,7 +110,7 @@ class _Part:
         elif len(self.hf_names) == 2:
             parts = list(full.chunk(2))
         else:
-            parts = [full[: model.vocab_size] if "embed" in self.name or "output_layer" in self.name else full]
+            parts = [full]
         return {n: p.contiguous().cpu().clone() for n, p in zip(self.hf_names, parts, strict=True)}
 
     def from_hf(self, source: Callable[[str], torch.Tensor], model: ModelConfig) -> torch.Tensor:

@@ -25,11 +25,6 @@ class TorchRMSNorm(torch.nn.RMSNorm):
         self.weight.sequence_parallel = config.sequence_parallel  # type: ignore[attr-defined]
 
 
-def padded_vocab_size(model: ModelConfig, tensor_model_parallel_size: int) -> int:
-    """The vocabulary rounded up to a multiple of the tensor-parallel size."""
-    return -(-model.vocab_size // tensor_model_parallel_size) * tensor_model_parallel_size
-
-
 def transformer_config(model: ModelConfig, train: TrainingConfig) -> TransformerConfig:
     """megatron's configuration. Losses are sums with explicit counts (`calculate_per_token_loss`), see engine.py."""
     gpu = device.on_gpu()
@@ -77,7 +72,7 @@ def build(model: ModelConfig, train: TrainingConfig) -> GPTModel:
     return GPTModel(
         config,
         spec,
-        vocab_size=padded_vocab_size(model, train.parallel.tensor_model_parallel_size),
+        vocab_size=model.vocab_size,  # a multiple of tp: padding rows would take part in the softmax
         max_sequence_length=model.max_position_embeddings,
         pre_process=parallel_state.is_pipeline_first_stage(),
         post_process=parallel_state.is_pipeline_last_stage(),

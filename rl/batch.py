@@ -44,9 +44,7 @@ def padded_length(sequences: Sequence[int]) -> int:
     return -(-max(sequences) // PAD_TO) * PAD_TO
 
 
-def micro_batches(
-    outputs: Sequence[Output], micro_batch_size: int, rank: int, ranks: int, pad_id: int
-) -> list[Batch]:
+def micro_batches(outputs: Sequence[Output], micro_batch_size: int, rank: int, ranks: int, pad_id: int) -> list[Batch]:
     """The share of data-parallel rank `rank`: every `ranks`-th micro-batch, all padded to one length."""
     length = padded_length([len(o.prompt_ids) + len(o.output_ids) for o in outputs])
     starts = range(rank * micro_batch_size, len(outputs), ranks * micro_batch_size)

@@ -109,7 +109,12 @@ class Progress:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
 
-        columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}")]
+        columns = [
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+        ]
         columns += [TimeRemainingColumn(), TextColumn("{task.fields[note]}")]
         self._bar = RichProgress(*columns, console=Console(stderr=True))
         self._task = self._bar.add_task(self.description, total=self.total, completed=self.done, note="", rate="")

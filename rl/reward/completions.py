@@ -38,7 +38,12 @@ class Labelled:
 
 
 def label_questions(
-    questions: Sequence[Question], engine: RolloutEngine, tokenizer: Any, config: RewardConfig, path: Path, progress: Progress
+    questions: Sequence[Question],
+    engine: RolloutEngine,
+    tokenizer: Any,
+    config: RewardConfig,
+    path: Path,
+    progress: Progress,
 ) -> list[Labelled]:
     """Label all questions, going on where `path` ends."""
     done = read_labelled(path)
@@ -89,7 +94,9 @@ def _label_chunk(
         for n, steps in solutions
         for k in range(1, len(steps))
     ]
-    completed = iter(zip(prefixes, engine.sample([p for p, _, _ in prefixes], config.num_completions, sampling), strict=True))
+    completed = iter(
+        zip(prefixes, engine.sample([p for p, _, _ in prefixes], config.num_completions, sampling), strict=True)
+    )
     labelled = []
     for n, steps in solutions:
         q = questions[n]

@@ -49,7 +49,9 @@ def step_tokens(tokenizer: Any, config: RewardConfig) -> StepTokens:
         text = getattr(config, key)
         ids = tokenizer.encode(text, add_special_tokens=False)
         if len(ids) != 1:
-            raise UsageError(f"reward.{key}: {text!r} is {len(ids)} tokens of the tokenizer, expected one; choose another")
+            raise UsageError(
+                f"reward.{key}: {text!r} is {len(ids)} tokens of the tokenizer, expected one; choose another"
+            )
         return int(ids[0])
 
     return StepTokens(one("step_token"), one("good_token"), one("bad_token"), int(tokenizer.eos_token_id))

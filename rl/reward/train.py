@@ -59,7 +59,11 @@ def held_out_accuracy(engine: "Engine", held_out: Sequence["Labelled"], tokens: 
     from rl.reward.model import score, solution_score
 
     scores = score(engine, [item.solution for item in held_out], tokens)
-    steps = [(p > 0.5, y > 0.5) for ps, item in zip(scores, held_out, strict=True) for p, y in zip(ps, item.labels, strict=True)]
+    steps = [
+        (p > 0.5, y > 0.5)
+        for ps, item in zip(scores, held_out, strict=True)
+        for p, y in zip(ps, item.labels, strict=True)
+    ]
     whole = [(solution_score(ps) > 0.5, item.correct) for ps, item in zip(scores, held_out, strict=True)]
     good = sum(y for _, y in steps) / len(steps)
     return {
@@ -106,7 +110,10 @@ def _train(stage: Stage, engine: "Engine", train: Sequence["Labelled"], tokens: 
     seed = int(stage.profile["seed"])
 
     def fetch(indices: Sequence[int]) -> Batch:
-        chosen = [np.random.default_rng([seed, i // len(solutions)]).permutation(len(solutions))[i % len(solutions)] for i in indices]
+        chosen = [
+            np.random.default_rng([seed, i // len(solutions)]).permutation(len(solutions))[i % len(solutions)]
+            for i in indices
+        ]
         return collate([solutions[int(n)] for n in chosen], length, tokens)
 
     loop.train(stage, engine, fetch, prm_loss, iters)
