@@ -1,0 +1,106 @@
+"""The fastText classifier that tells mathematical pages from others, and the figures that say how well it does.
+
+Comes in: texts known to be mathematical (positives) and texts of the crawl (negatives). Goes out: a score in [0, 1] for
+any text. Every text passes `normalize.for_classifier`, in training and in scoring.
+
+A part of the examples, chosen by the hash of the text, is kept out of training and measures the classifier.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fasttext
+import numpy as np
+import numpy.typing as npt
+
+from corpus.config import ClassifierConfig
+from corpus.normalize import for_classifier
+
+POSITIVE, NEGATIVE = "__label__maths", "__label__other"
+Scores = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A classifier and its scores on the examples kept out of training."""
+
+    model: "Classifier"
+    positives: int
+    negatives: int
+    held_out_positive: Scores
+    held_out_negative: Scores
+
+
+class Classifier:
+    """A trained fastText model."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def score(self, texts: list[str]) -> Scores:
+        """Probability that each text is mathematical."""
+        if not texts:
+            return np.empty(0)
+        # A list of lines: with numpy 2, fastText 0.9.3 raises on a single string.
+        labels, probabilities = self._model.predict([for_classifier(t) for t in texts], k=2)
+        found = [dict(zip(ls, ps, strict=True)) for ls, ps in zip(labels, probabilities, strict=True)]
+        scores = np.array([f.get(POSITIVE, 0.0) for f in found], dtype=np.float64)
+        return np.clip(scores, 0.0, 1.0)  # fastText's softmax can exceed 1 by 1e-5
+
+    def save(self, path: Path) -> None:
+        self._model.save_model(str(path))
+
+
+def train(
+    positives: Iterable[str], negatives: Iterable[str], config: ClassifierConfig, seed: int, examples: Path
+) -> Trained:
+    """Train on the examples, written to the file `examples` first. One thread: the same input gives the same model."""
+    counts = {POSITIVE: 0, NEGATIVE: 0}
+    held_out: dict[str, list[str]] = {POSITIVE: [], NEGATIVE: []}
+    with open(examples, "w", encoding="utf-8") as f:
+        for label, texts in ((POSITIVE, positives), (NEGATIVE, negatives)):
+            for text in texts:
+                if _share(text, seed) < config.held_out:
+                    held_out[label].append(text)
+                else:
+                    counts[label] += 1
+                    f.write(f"{label} {for_classifier(text)}\n")
+    model = fasttext.train_supervised(
+        input=str(examples),
+        dim=config.dim,
+        lr=config.lr,
+        wordNgrams=config.word_ngrams,
+        minCount=config.min_count,
+        epoch=config.epochs,
+        bucket=config.bucket,
+        thread=config.threads,
+        seed=seed,
+        verbose=0,
+    )
+    classifier = Classifier(model)
+    scores = {label: classifier.score(texts) for label, texts in held_out.items()}
+    return Trained(classifier, counts[POSITIVE], counts[NEGATIVE], scores[POSITIVE], scores[NEGATIVE])
+
+
+def auc(positive: Scores, negative: Scores) -> float | None:
+    """Probability that a positive scores above a negative, ties counting half (the area under the ROC curve)."""
+    if not len(positive) or not len(negative):
+        return None
+    ordered = np.sort(negative)
+    below = np.searchsorted(ordered, positive, "left")
+    not_above = np.searchsorted(ordered, positive, "right")
+    return float((below + not_above).sum() / 2 / len(positive) / len(negative))
+
+
+def share_at_least(scores: Scores, cut: float) -> float | None:
+    """Share of the scores that reach the cut; None when there are none."""
+    return float((scores >= cut).mean()) if len(scores) else None
+
+
+def _share(text: str, seed: int) -> float:
+    """A number in [0, 1) that depends on the text and the seed only."""
+    digest = hashlib.blake2b(text.encode(), digest_size=8, salt=seed.to_bytes(8, "little")).digest()
+    return int.from_bytes(digest, "little") / 2**64

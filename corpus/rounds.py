@@ -1,0 +1,191 @@
+"""The rounds of mining (paper, section 2.1): train, score, rank, collect, discover domains, enlarge the seed, repeat.
+
+Comes in: the seed texts and the crawl. Goes out: the positions of the collected pages, the scores of every round, and
+the table of the rounds. The corpus is what the last round collected, with the classifier that learned most.
+"""
+
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corpus.classifier import Scores, Trained, auc, share_at_least, train
+from corpus.config import CorpusConfig, RoundsConfig
+from corpus.crawl import Crawl, stop_if_asked
+from corpus.dedup import canonical_url, domain_of
+from corpus.domains import PathRule, Proposal, discover, kept_by, read_annotations, write_proposals
+from corpus.seed import rank
+from corpus.tokenize import Tokenizer
+from stage import Stage, UsageError
+
+Tokens = npt.NDArray[np.float64]
+SCORE_BATCH = 256
+SAMPLE_PAGES = 1000  # pages whose exact tokens give the tokens a character that budgets are counted with
+
+
+@dataclass(frozen=True)
+class Mined:
+    """The outcome: positions in the crawl, in order, and every round's scores."""
+
+    collected: list[int]
+    scores: list[Scores]
+
+
+class Miner:
+    """What the rounds share and never change: the crawl, the seed, what people said about domains."""
+
+    def __init__(self, stage: Stage, config: CorpusConfig, seed: list[str], crawl: Crawl, tokenizer: Tokenizer) -> None:
+        self.stage, self.config, self.seed, self.crawl = stage, config, seed, crawl
+        self.random_seed: int = stage.profile["seed"]
+        self.tokens = _estimate_tokens(crawl, tokenizer)
+        self.known = _known_positions(stage, config.rounds, crawl)
+        self.annotations = _annotations(stage, config.rounds, crawl)
+
+    def run(self) -> Mined:
+        """All rounds, until the last one or until a round finds (almost) only what the round before had found."""
+        rounds = self.config.rounds
+        added: set[int] = set()  # pages that discovered paths added to the seed
+        collected: set[int] = set()
+        domains: set[str] = set()
+        scores: list[Scores] = []
+        table: list[dict[str, Any]] = []
+        for number in range(1, rounds.max_rounds + 1):
+            trained = self._train(number, added, collected)
+            scores.append(self._score(number, trained))
+            picked, cut = select(scores[-1], self.tokens, number, rounds)
+            proposals = self._discover(number, picked)
+            new_domains = {p.domain for p in proposals} - domains
+            overlap = len(picked & collected) / len(picked)
+            row: dict[str, Any] = {
+                "round": number,
+                "pages": len(picked),
+                "tokens": int(self.tokens[sorted(picked)].sum()),
+                "cut": cut,
+            }
+            row |= {"overlap": overlap, "new_domains": sorted(new_domains), "recall": self._recall(picked)}
+            row |= {"seed_pages_added": len(added), **_classifier_figures(trained, cut)}
+            table.append(row)
+            self._report(row)
+            collected, domains = picked, domains | new_domains
+            if overlap >= rounds.stop_overlap:
+                break
+            added |= self._pages_to_add(proposals, picked)
+        self.stage.metrics["rounds"] = table
+        return Mined(sorted(collected), scores)
+
+    def _train(self, number: int, added: set[int], collected: set[int]) -> Trained:
+        """Positives: the seed and the added pages. Negatives: a sample of the crawl without what looks like maths."""
+        excluded = added | collected | self.known
+        others = [p for p in range(len(self.crawl)) if p not in excluded]
+        others.sort(key=lambda p: rank(self.crawl.keys[p], self.random_seed))
+        others = others[: self.config.classifier.max_negatives]
+        if not others:
+            raise UsageError(f"corpus: round {number} has no page left as a negative example; the crawl is too small")
+        texts = [*self.seed, *(self.crawl.page(p).text for p in sorted(added))]
+        positives = sorted(texts, key=lambda t: rank(t, self.random_seed))[: self.config.classifier.max_positives]
+        negatives = (self.crawl.page(p).text for p in others)
+        folder = self._folder(number)
+        trained = train(positives, negatives, self.config.classifier, self.random_seed, folder / "examples.txt")
+        (folder / "examples.txt").unlink()
+        trained.model.save(folder / "classifier.bin")
+        return trained
+
+    def _score(self, number: int, trained: Trained) -> Scores:
+        scores = np.empty(len(self.crawl))
+        with self.stage.progress(f"round {number}: score", len(self.crawl), "pages") as progress:
+            pages, start = (p.text for p in self.crawl.pages()), 0
+            while batch := list(islice(pages, SCORE_BATCH)):
+                scores[start : start + len(batch)] = trained.model.score(batch)
+                start += len(batch)
+                progress.update(len(batch))
+                stop_if_asked(self.stage)
+        return scores
+
+    def _discover(self, number: int, picked: set[int]) -> list[Proposal]:
+        proposals = discover(self.crawl.keys, {self.crawl.keys[p] for p in picked}, self.config.rounds)
+        write_proposals(self._folder(number) / "domains.yaml", proposals)
+        return proposals
+
+    def _pages_to_add(self, proposals: list[Proposal], picked: set[int]) -> set[int]:
+        """Pages under kept paths that the round did not collect; known pages stay out, they measure recall."""
+        rules = [PathRule(p.domain, p.path, p.keep) for p in proposals] if self._automatic else []
+        rules += [r for r in self.annotations if r.domain in {p.domain for p in proposals}]
+        kept = kept_by(rules, self.crawl.keys)
+        return {p for p, key in enumerate(self.crawl.keys) if key in kept} - picked - self.known
+
+    @property
+    def _automatic(self) -> bool:
+        return self.config.rounds.discovery == "automatic"
+
+    def _recall(self, picked: set[int]) -> float | None:
+        return len(picked & self.known) / len(self.known) if self.known else None
+
+    def _report(self, row: dict[str, Any]) -> None:
+        recall = "" if row["recall"] is None else f", recall of known pages {row['recall']:.0%}"
+        print(
+            f"corpus: round {row['round']}: {row['pages']} pages, {row['tokens']} tokens, "
+            f"{row['overlap']:.0%} collected before, new domains {len(row['new_domains'])}{recall}",
+            flush=True,
+        )
+
+    def _folder(self, number: int) -> Path:
+        folder = self.stage.work / "rounds" / str(number)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+
+def select(scores: Scores, tokens: Tokens, number: int, config: RoundsConfig) -> tuple[set[int], float]:
+    """The pages that round `number` collects and the lowest score among them.
+
+    By budget: pages in order of score while their tokens fit. By threshold: every page that reaches it.
+    """
+    order = np.argsort(-scores, kind="stable")  # equal scores: the order of the crawl, which is fixed
+    if config.token_budgets is not None:
+        budget = config.token_budgets[min(number, len(config.token_budgets)) - 1]
+        count = int(np.searchsorted(np.cumsum(tokens[order]), budget, side="right"))
+    else:
+        count = int((scores >= (config.score_threshold or 0.0)).sum())
+    if count == 0:
+        limit = "token budget" if config.token_budgets is not None else f"score_threshold {config.score_threshold}"
+        raise UsageError(f"corpus.rounds: round {number} collects no page; the {limit} is too strict for this crawl")
+    return {int(p) for p in order[:count]}, float(scores[order[count - 1]])
+
+
+def _classifier_figures(trained: Trained, cut: float) -> dict[str, Any]:
+    return {
+        "positives": trained.positives,
+        "negatives": trained.negatives,
+        "held_out_recall": share_at_least(trained.held_out_positive, cut),
+        "held_out_false_positives": share_at_least(trained.held_out_negative, cut),
+        "auc": auc(trained.held_out_positive, trained.held_out_negative),
+    }
+
+
+def _estimate_tokens(crawl: Crawl, tokenizer: Tokenizer) -> Tokens:
+    """Tokens of every page: its characters, times the tokens a character of a sample. Shards are counted exactly."""
+    sample = range(0, len(crawl), max(1, len(crawl) // SAMPLE_PAGES))
+    tokens = sum(len(ids) for ids in tokenizer.encode(crawl.page(p).text for p in sample))
+    per_character = tokens / sum(crawl.characters[p] for p in sample)
+    return np.array(crawl.characters) * per_character
+
+
+def _known_positions(stage: Stage, config: RoundsConfig, crawl: Crawl) -> set[int]:
+    if config.known_pages is None:
+        return set()
+    lines = stage.read_file(config.known_pages).read_text(encoding="utf-8").splitlines()
+    known = {canonical_url(line) for line in lines if line.strip()}
+    found = {p for p, key in enumerate(crawl.keys) if key in known}
+    if not found:
+        raise UsageError(
+            f"corpus.rounds.known_pages: the crawl has none of the {len(known)} pages of {config.known_pages}"
+        )
+    return found
+
+
+def _annotations(stage: Stage, config: RoundsConfig, crawl: Crawl) -> list[PathRule]:
+    if config.annotations is None:
+        return []
+    return read_annotations(stage.read_file(config.annotations), {domain_of(k) for k in crawl.keys})
