@@ -27,7 +27,7 @@ CPU_ARGS = (
     *("--disable-overlap-schedule", "--disable-cuda-graph", "--sleep-on-idle"),  # an idle CPU server else spins a core
 )
 PR_SET_PDEATHSIG = 1
-STOP_SECONDS = 5.0  # between SIGTERM and SIGKILL
+STOP_SECONDS = 1.0  # between SIGTERM and SIGKILL: requests were aborted and the server holds no state
 SLURM_PORTS = range(20000, 32000)  # below Linux's ephemeral ports
 LOG_TAIL_LINES = 30
 
