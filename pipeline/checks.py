@@ -30,9 +30,10 @@ def _training(profile: Profile, stage: str) -> Iterator[str]:
     for what in ("num_attention_heads", "num_query_groups", "ffn_hidden_size", "vocab_size"):
         size = getattr(model, what)
         if size % tp:
+            padded = f"pad it to {-(-size // tp) * tp}, or " if what == "vocab_size" else ""
             yield (
                 f"{stage}.parallel.tensor_model_parallel_size: {tp} does not divide model.{what} {size}; "
-                f"use {_divisors(size, parallel.world_size)}"
+                f"{padded}use {_divisors(size, parallel.world_size)}"
             )
     if model.num_layers % pp:
         yield (

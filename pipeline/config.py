@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, NonNegativeInt, StringConstraints, ValidationError
+from pydantic import BeforeValidator, Field, NonNegativeInt, StringConstraints, ValidationError
 
 from corpus.config import CorpusConfig
 from evals.config import EvalsConfig
@@ -24,7 +24,15 @@ from stage import UsageError
 
 PROFILES = Path(__file__).parent / "profiles"
 StageName = Literal["corpus", "pretrain", "sft", "reward", "grpo", "evals"]
-SlurmTime = Annotated[str, StringConstraints(pattern=r"^(\d+-)?\d+(:\d\d){0,2}$")]  # minutes, H:M:S, D-H:M:S …
+
+
+def _slurm_time(given: object) -> str:
+    if not re.fullmatch(r"(\d+-)?\d+(:\d\d){0,2}", str(given)):
+        raise ValueError(f"expected a time limit such as 30 (minutes), 12:00:00 or 2-00:00:00, got {given!r}")
+    return str(given)
+
+
+SlurmTime = Annotated[str, BeforeValidator(_slurm_time)]
 
 
 class SlurmStage(Section):
@@ -153,7 +161,7 @@ class _Loader(yaml.SafeLoader):
 _EXPONENT = r"[eE][-+]?[0-9]+"
 _NUMBERS = {
     "tag:yaml.org,2002:int": r"[-+]?[0-9][0-9_]*",
-    "tag:yaml.org,2002:float": rf"[-+]?([0-9][0-9_]*(\.[0-9_]*({_EXPONENT})?|{_EXPONENT})|\.[0-9]+({_EXPONENT})?|\.inf)|\.nan",
+    "tag:yaml.org,2002:float": rf"[-+]?([0-9][0-9_]*(\.[0-9_]*({_EXPONENT})?|{_EXPONENT})|\.[0-9]+({_EXPONENT})?)",
 }
 _Loader.yaml_implicit_resolvers = {
     start: [(tag, pattern) for tag, pattern in pairs if tag not in _NUMBERS]

@@ -78,7 +78,17 @@ def _optimizer(c: TrainingConfig) -> str:
 
 
 def _corpus(profile: Profile) -> str:
-    return "…"
+    c = profile.corpus
+    budgets = [short(n) for n in c.rounds.token_budgets or ()]
+    cut = f"keep {', '.join(budgets)} tokens" if budgets else f"keep pages that score {c.rounds.score_threshold:g}"
+    mixture = ", ".join(f"{source.weight:.0%} {source.name}" for source in c.sources)
+    f = c.classifier
+    return (
+        f"{c.rounds.max_rounds} rounds, {cut}, domains from {c.rounds.domain_share:.0%}, "
+        f"fastText dim {f.dim} lr {f.lr:g} word_ngrams {f.word_ngrams} min_count {f.min_count} epochs {f.epochs}, "
+        f"{c.decontamination.ngram}-grams of {', '.join(b.name for b in c.decontamination.benchmarks)} removed, "
+        f"mixture {mixture}"
+    )
 
 
 def _value(value: float | str) -> str:

@@ -38,7 +38,7 @@ def first(lines: list[str]) -> str:
 
 
 def _problem(e: ErrorDetails, profile: type[BaseModel]) -> str:
-    key, message = ".".join(str(p) for p in e["loc"]), " ".join(e["msg"].split())
+    key, message = ".".join(str(p) for p in e["loc"] if p != "[key]"), " ".join(e["msg"].split())
     match e["type"]:
         case "extra_forbidden":
             return f"{key}: unknown key (got {shown(e['input'])}); {_suggestion(e['loc'], profile)}"

@@ -1,8 +1,9 @@
 """The version of the code that a stage's result depends on.
 
 In: the stage's module name and the folder that holds the packages. Out: a sha256 over the source of that module and of
-every module of this repository that it reaches by import statements, at any depth and inside functions too, or by
-naming one in a string (as in `python -m evals.sglang_cpu`). So editing evals/ does not rerun pretraining.
+everything in this repository that it reaches: modules by import statements, at any depth and inside functions too,
+modules named in a string (as in `python -m evals.sglang_cpu`), and files beside a module whose name it has in a string
+(a report's template). So editing evals/ does not rerun pretraining.
 """
 
 import ast
@@ -26,12 +27,12 @@ def code_version(module: str, root: Path = REPOSITORY) -> str:
 def source_files(module: str, root: Path = REPOSITORY) -> list[Path]:
     """The files of `module` and of all modules under `root` that it reaches, sorted."""
     found: set[Path] = set()
-    todo = [module]
+    todo = _module_files(module, root)
     while todo:
-        for path in _module_files(todo.pop(), root):
-            if path not in found:
-                found.add(path)
-                todo.extend(_mentions(path, root))
+        path = todo.pop()
+        if path not in found:
+            found.add(path)
+            todo.extend(_mentions(path, root) if path.suffix == ".py" else [])
     return sorted(found)
 
 
@@ -45,9 +46,11 @@ def _module_files(module: str, root: Path) -> list[Path]:
 
 
 @cache
-def _mentions(path: Path, root: Path) -> list[str]:
+def _mentions(path: Path, root: Path) -> list[Path]:
+    """The files under `root` that a source file imports or names."""
     package = path.parent.relative_to(root).parts
     names: list[str] = []
+    beside: list[Path] = []
     for node in ast.walk(ast.parse(path.read_bytes(), str(path))):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
@@ -57,4 +60,5 @@ def _mentions(path: Path, root: Path) -> list[str]:
             names += [module, *(f"{module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _DOTTED.fullmatch(node.value):
             names.append(node.value)
-    return names
+            beside.append(path.parent / node.value)
+    return [file for name in names for file in _module_files(name, root)] + [p for p in beside if p.is_file()]

@@ -32,7 +32,7 @@ class InputFile:
         """The files meant, sorted; empty when there are none."""
         path = Path(self.pattern)
         if path.is_dir():
-            return sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
+            return sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
         if path.is_file():
             return [path]
         return sorted(Path(p) for p in glob.glob(self.pattern, recursive=True) if Path(p).is_file())
@@ -56,7 +56,14 @@ def _tokenizer(profile: Profile) -> list[InputFile]:
 
 
 def _corpus_files(profile: Profile) -> list[InputFile]:
-    return _tokenizer(profile)
+    corpus = profile.corpus
+    named: list[tuple[str, str | None]] = [(f"inputs.{i}", path) for i, path in enumerate(corpus.inputs)]
+    named += [("seed.path", corpus.seed.path), ("rounds.annotations", corpus.rounds.annotations)]
+    named += [("rounds.known_pages", corpus.rounds.known_pages)]
+    named += [(f"decontamination.benchmarks.{i}.path", b.path) for i, b in enumerate(corpus.decontamination.benchmarks)]
+    named += [(f"sources.{i}.path", source.path) for i, source in enumerate(corpus.sources)]
+    local = [InputFile(f"corpus.{key}", path) for key, path in named if path and "://" not in path]
+    return _tokenizer(profile) + local
 
 
 def _pretrain_files(profile: Profile) -> list[InputFile]:
@@ -85,6 +92,12 @@ def _evals_files(profile: Profile) -> list[InputFile]:
         if run.path:
             files.append(InputFile(f"evals.benchmarks.{i}.path", run.path))
     return files
+
+
+def _evals_inputs(profile: Profile) -> tuple[str, ...]:
+    """The checkpoints measured; the report shows the reward model beside the policy."""
+    checkpoints = tuple(profile.evals.checkpoints)
+    return (*checkpoints, "reward") if "grpo" in checkpoints else checkpoints
 
 
 def _benchmark_files(description: Path) -> list[Path]:
@@ -143,7 +156,7 @@ STAGES: tuple[StageSpec, ...] = (
         "evals.run",
         "stage4_evals.sh",
         ("seed", "tokenizer", "evals", "server"),
-        lambda profile: tuple(profile.evals.checkpoints),
+        _evals_inputs,
         _evals_files,
     ),
 )
