@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from evals.extraction import MARKS, braced, extract_answer, full_width_to_ascii, last_boxed
 
-TIME_LIMIT = 3.0  # seconds for one hard check
+TIME_LIMIT = 5.0  # seconds for one hard check
 TOLERANCE = Fraction(5, 10**7)  # a decimal may differ by half a unit of the sixth digit after the point
 RELATIVE_TOLERANCE = Fraction(1, 10**4)  # ... which must not swallow a small number whole
 MAX_DIGITS = 400
+MAX_BARE = 60  # characters of a text that is nothing but an answer
 MAX_TEXT = 20_000  # characters of a text that Math-Verify is asked to search
 
 _WRAPPERS = re.compile(
@@ -35,15 +36,16 @@ _UNITS = (
 _UNIT_WORD = re.compile(rf"(?<=[\d}}%)])\s*(?:(?:{_UNITS})\b[\s.]*)+(?:\^?\{{?[23²³]\}}?)?$", re.IGNORECASE)
 _UNIT_CHINESE = re.compile(r"(?<=[\d}%])\s*[\u4e00-\u9fff]{1,4}[²³]?$")
 _DEGREES = re.compile(r"\^\{?\\circ\}?|°|\\degree")
-_CURRENCY = re.compile(r"^([-+]?)\s*(?:\\\$|[$€£¥￥])\s*(?=[\d.])")
-_THOUSANDS = re.compile(r"^[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?$")
+_CURRENCY = re.compile(r"^([-+]?)\s*(?:\\\$|[$€£¥￥])\s*(?=[\d.])(?!.*\$)")
+_PRICE = re.compile(r"^-?\\?\$[^$]*$")
+_THOUSANDS = re.compile(r"^[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?$", re.ASCII)
 _DECIMAL = re.compile(
-    r"^([-+]?)(\d+\.?\d*|\.\d+)(?:(?:\\times|\\cdot|\*|×)10\^\{?([-+]?\d{1,3})\}?|[eE]([-+]?\d{1,3}))?$"
+    r"^([-+]?)(\d+\.?\d*|\.\d+)(?:(?:\\times|\\cdot|\*|×)10\^\{?([-+]?\d{1,3})\}?|[eE]([-+]?\d{1,3}))?$", re.ASCII
 )
 _FRACTION = re.compile(
-    r"^([-+]?)(?:\\frac\{(-?[\d.]+)\}\{(-?[\d.]+)\}|\\frac(\d)(\d)|\(?(-?[\d.]+)\)?/\(?(-?[\d.]+)\)?)$"
+    r"^([-+]?)(?:\\frac\{(-?[\d.]+)\}\{(-?[\d.]+)\}|\\frac(\d)(\d)|\(?(-?[\d.]+)\)?/\(?(-?[\d.]+)\)?)$", re.ASCII
 )
-_MIXED = re.compile(r"^([-+]?)(\d+)(?:\\frac\{(\d+)\}\{(\d+)\}|\\frac(\d)(\d)| +(\d+)/(\d+))$")
+_MIXED = re.compile(r"^([-+]?)(\d+)(?:\\frac\{(\d+)\}\{(\d+)\}|\\frac(\d)(\d)| +(\d+)/(\d+))$", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"^[-+]?0,\d+$")
 _MEMBER = re.compile(r"^(\$*)[a-zA-Z]\s*\\in(?![a-zA-Z])\s*")  # Math-Verify takes `x \in [0,1]` for an equation
 _NAMED = re.compile(r"^([a-zA-Z](?:_\{?\w\}?)?)=(?=[^=])")
@@ -109,7 +111,7 @@ def normalize(answer: str) -> str:
         return choice.group(1).upper()
     if _WORD.match(s):
         return s.lower()
-    s = re.sub(r"(?<=\d) +(?=\d+/\d)", "\0", s)  # the space of a mixed number means plus
+    s = re.sub(r"(?<=\d) +(?=\d)", "\0", s)  # "3 1/2" is a mixed number, "4 2" is not 42
     return re.sub(r"\s+", "", s).replace("\0", " ")
 
 
@@ -163,10 +165,11 @@ def _final(text: str) -> str | None:
     if marked is not None:
         return marked
     bare = text.strip()
-    short = (
-        len(bare) <= 60 and "\n" not in bare and bare.count("$") in (0, 2 * bare.startswith("$") * bare.endswith("$"))
-    )
-    return bare if short and (len(bare.split()) <= 3 or not re.search(r"[a-z]{3,} [a-z]", bare)) else None
+    if not bare or len(bare) > MAX_BARE or "\n" in bare:
+        return None
+    dollars = bare.count("$")  # none, a price's, or those around maths
+    plain = not dollars or _PRICE.match(bare) or (dollars == 2 and bare[0] == bare[-1] == "$")
+    return bare if plain and (len(bare.split()) <= 3 or not re.search(r"[a-z]{3,} [a-z]", bare)) else None
 
 
 def _several_boxes(text: str) -> bool:

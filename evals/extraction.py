@@ -21,9 +21,10 @@ _ENGLISH = re.compile(
     r"(?:final\s+answer|answer)\s*(?:is|are|:|=)+\s*(?:therefore|thus|then|equal to|:|\*\*)*\s*", re.I
 )
 _CHINESE = re.compile(r"(?:最终答案|答案|结果|得数|答)\s*(?:是|为|等于|[:：]|，|,)+\s*")
-_NUMBER = re.compile(r"(?<![\w.])[-−]?[$€£¥￥]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:/\d+(?:\.\d+)?)?%?")
+_NUMBER = re.compile(r"(?<![\w.])[-−]?[$€£¥￥]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:/\d+(?:\.\d+)?)?%?", re.ASCII)
 # What may follow "the answer is" and be an answer rather than a remark ("the answer is correct").
 _STARTS_LIKE_AN_ANSWER = re.compile(r"[\d$\\(\[{+\-−.€£¥￥]|[A-Za-z](?![A-Za-z])|[^\x00-\x7f]")
+_LOOK_AT = 50  # marks of one kind, from the end; a text with more has gone astray
 _LONGEST_ANSWER = 1000  # characters; nothing longer is an answer
 _TOOL = re.compile(r"<<[^<>]*>>")  # GSM8K's calculator notes
 
@@ -50,7 +51,7 @@ def last_boxed(text: str) -> Found | None:
     r"""The content of the last \boxed{...}; an unclosed one holds nothing, so the one before it counts."""
     bare = list(_BOXED_BARE.finditer(text))
     best = (bare[-1].start(), bare[-1].group(1)) if bare else None
-    for match in reversed(list(_BOXED.finditer(text))):
+    for match in reversed(list(_BOXED.finditer(text))[-_LOOK_AT:]):
         content = braced(text, match.end())
         if content is not None:
             return best if best and best[0] > match.start() else (match.start(), content)
@@ -83,7 +84,7 @@ def last_hash(text: str) -> Found | None:
 def last_phrase(text: str) -> Found | None:
     """The answer behind the last "the answer is" or its Chinese counterpart."""
     hits = [*_ENGLISH.finditer(text), *_CHINESE.finditer(text)]
-    for match in sorted(hits, key=lambda m: m.start(), reverse=True):
+    for match in sorted(hits, key=lambda m: m.start(), reverse=True)[:_LOOK_AT]:
         rest = text[match.end() : match.end() + _LONGEST_ANSWER].lstrip("*_ ")
         if _STARTS_LIKE_AN_ANSWER.match(rest):
             return match.start(), _sentence(rest)

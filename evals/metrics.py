@@ -91,7 +91,11 @@ def paired_difference(
     b, a = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
     if b.shape != a.shape:
         raise ValueError(f"paired results need the same problems, got {b.size} and {a.size}")
-    return float((a - b).mean()), bootstrap_interval(a - b, confidence, draws, seed)
+    d = a - b
+    if d.size and np.all(d == d[0]):  # nothing to draw: as wide as the data allow a rarer outcome to be
+        room = wilson_interval(0, d.size, confidence)[1]
+        return float(d[0]), (max(-1.0, float(d[0]) - room), min(1.0, float(d[0]) + room))
+    return float(d.mean()), bootstrap_interval(d, confidence, draws, seed)
 
 
 def mcnemar(before: ArrayLike, after: ArrayLike) -> float:

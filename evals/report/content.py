@@ -68,9 +68,9 @@ def why_low(results: dict[str, dict[str, Any]], size: int) -> str | None:
     if not low or not 0 < size < SMALL_MODEL:
         return None
     return (
-        f"The model of this run has {size / 1e6:.1f} million parameters, a few thousand times fewer than the paper's 7 "
-        "billion, and has read a few million tokens at most, where the paper's has read over two trillion. The public "
-        "benchmarks ask for reading comprehension, knowledge of mathematics and several steps of exact reasoning in "
+        f"The model of this run has {size / 1e6:.1f} million parameters, {7e9 / size:,.0f} times fewer than the paper's "
+        "7 billion, and has read this run's small corpus, where the paper's has read hundreds of billions of tokens. "
+        "The public benchmarks ask for reading comprehension, knowledge of mathematics and several steps of exact reasoning in "
         "free language; such a model has none of them, so it lands near zero there, and what it does get right is "
         "mostly a small number guessed well. Those rows show that the benchmark code runs from end to end, not what "
         "the recipe can do. What training changes shows on the task made for this size, the word problems: same "
