@@ -15,19 +15,19 @@ MATHMILL_HOME=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export MATHMILL_HOME PYTHONPATH="$MATHMILL_HOME${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
 REQUEUE_CODE=75 # a stage that was told to stop and has saved its work (stage/errors.py)
 
-# run_stage NAME [torchrun]: plan the run if nobody has, start the stage on the job's nodes, and end the job as the stage
+# run_stage NAME: plan the run if nobody has, start the stage on the job's nodes, and end the job as the stage
 # ended. How many nodes and processes a stage has is the profile's to say; the job may hold more nodes than that.
 run_stage() {
-    local stage=$1 torchrun=${2:-} module nnodes nproc_per_node launch profile=()
+    local stage=$1 module torchrun nnodes nproc_per_node launch profile=()
     [ -f "$RUN_DIR/profile.yaml" ] || profile=(--profile "$PROFILE")
     launch=$("$PYTHON" -m pipeline.plan "${profile[@]}" --run-dir "$RUN_DIR" --launch "$stage") || exit
-    eval "$launch" # nproc_per_node=… nnodes=… module=…
+    eval "$launch" # module=… torchrun=0|1 nnodes=… nproc_per_node=…
     if [ "$nnodes" -gt "$SLURM_JOB_NUM_NODES" ]; then
         echo "error: $stage runs on $nnodes nodes and the job has $SLURM_JOB_NUM_NODES: sbatch --nodes=$nnodes" >&2
         exit 2
     fi
     local command=("$PYTHON" -m "$module" --run-dir "$RUN_DIR")
-    if [ -n "$torchrun" ]; then
+    if [ "$torchrun" = 1 ]; then
         command=("$PYTHON" -m torch.distributed.run --nnodes "$nnodes" --nproc-per-node "$nproc_per_node"
             --rdzv-backend c10d --rdzv-id "$SLURM_JOB_ID" --rdzv-endpoint "$(first_node):$(job_port)"
             -m "$module" --run-dir "$RUN_DIR")

@@ -9,4 +9,4 @@
 #SBATCH --open-mode=append
 # Stage 1: continued pretraining with megatron-core. Resumes from its last checkpoint each time it starts.
 source "${MATHMILL_HOME:-${SLURM_SUBMIT_DIR:-$PWD}}/slurm/env.sh"
-run_stage pretrain torchrun
+run_stage pretrain

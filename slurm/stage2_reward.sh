@@ -9,4 +9,4 @@
 #SBATCH --open-mode=append
 # Stage 2, beside it: Math-Shepherd labels made by the tuned model, and the process reward model trained on them.
 source "${MATHMILL_HOME:-${SLURM_SUBMIT_DIR:-$PWD}}/slurm/env.sh"
-run_stage reward torchrun
+run_stage reward

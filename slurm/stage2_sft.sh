@@ -9,4 +9,4 @@
 #SBATCH --open-mode=append
 # Stage 2: instruction tuning of the pretrained model.
 source "${MATHMILL_HOME:-${SLURM_SUBMIT_DIR:-$PWD}}/slurm/env.sh"
-run_stage sft torchrun
+run_stage sft

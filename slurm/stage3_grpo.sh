@@ -9,4 +9,4 @@
 #SBATCH --open-mode=append
 # Stage 3: GRPO. The stage starts and stops its own SGLang servers.
 source "${MATHMILL_HOME:-${SLURM_SUBMIT_DIR:-$PWD}}/slurm/env.sh"
-run_stage grpo torchrun
+run_stage grpo
