@@ -77,11 +77,11 @@ def is_correct(gold: str, answer: str | None) -> bool:
 def quick_verdict(gold: str, answer: str) -> bool | None:
     """The verdict where plain string and number work decides it, else None."""
     left, right = _final(gold), _final(answer)
-    if left is None or right is None:
-        return None
-    a, b = normalize(left), normalize(right)
+    a, b = normalize(left or gold[-MAX_TEXT:]), normalize(right or answer[-MAX_TEXT:])
     if a and a == b:
         return True
+    if left is None or right is None:
+        return None
     (a_name, a), (b_name, b) = _split_name(a), _split_name(b)
     if a_name and b_name and a_name != b_name:
         return None

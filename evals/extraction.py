@@ -44,7 +44,7 @@ def extract_answer(text: str, methods: Sequence[Method] = MARKS) -> str | None:
     if "number" in methods:
         numbers = _NUMBER.findall(full_width_to_ascii(_TOOL.sub("", text)))
         return numbers[-1] if numbers else None
-    return tidy(text) or None if "plain" in methods else None
+    return tidy(text) if "plain" in methods and any(c.isalnum() for c in text) else None
 
 
 def last_boxed(text: str) -> Found | None:
