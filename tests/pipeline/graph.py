@@ -13,12 +13,23 @@ def specs(data: Path, torchrun: bool = False) -> tuple[StageSpec, ...]:
     package = "tests.pipeline.steps"
     return (
         StageSpec(
-            "corpus", f"{package}.corpus", "none", ("seed",), lambda _: (), lambda _: [InputFile("data", str(data))]
+            "corpus",
+            f"{package}.corpus",
+            "corpus.sh",
+            ("seed",),
+            lambda _: (),
+            lambda _: [InputFile("data", str(data))],
         ),
         StageSpec(
-            "grpo", f"{package}.grpo", "none", ("seed", "grpo"), lambda _: ("corpus",), lambda _: [], torchrun=torchrun
+            "grpo",
+            f"{package}.grpo",
+            "grpo.sh",
+            ("seed", "grpo"),
+            lambda _: ("corpus",),
+            lambda _: [],
+            torchrun=torchrun,
         ),
-        StageSpec("evals", f"{package}.evals", "none", ("seed", "evals"), lambda _: ("grpo",), lambda _: []),
+        StageSpec("evals", f"{package}.evals", "evals.sh", ("seed", "evals"), lambda _: ("grpo",), lambda _: []),
     )
 
 
