@@ -38,6 +38,6 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# On a GPU host, after `pip install -e '.[gpu]'` or inside the image of slurm/Dockerfile.
+# On a GPU host, after `.venv/bin/pip install -e ".[gpu]"`, or inside the image of slurm/Dockerfile.
 gpu-check:
-	$(PYTHON) -m pytest tests/gpu -m gpu
+	$(BIN)/python -m pytest tests/gpu -m gpu
