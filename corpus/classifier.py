@@ -7,7 +7,8 @@ A part of the examples, chosen by the hash of the text, is kept out of training 
 """
 
 import hashlib
-from collections.abc import Iterable
+import heapq
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ import numpy.typing as npt
 
 from corpus.config import ClassifierConfig
 from corpus.normalize import for_classifier
+from stage import UsageError
 
 POSITIVE, NEGATIVE = "__label__maths", "__label__other"
 Scores = npt.NDArray[np.float64]
+Example = tuple[str, str]  # (label, text)
 
 
 @dataclass(frozen=True)
@@ -54,35 +57,50 @@ class Classifier:
         self._model.save_model(str(path))
 
 
-def train(
-    positives: Iterable[str], negatives: Iterable[str], config: ClassifierConfig, seed: int, examples: Path
-) -> Trained:
-    """Train on the examples, written to the file `examples` first. One thread: the same input gives the same model."""
+def train(examples: Iterable[Example], config: ClassifierConfig, seed: int, file: Path) -> Trained:
+    """Train on the examples, written to `file` first. With one thread the same examples give the same model."""
     counts = {POSITIVE: 0, NEGATIVE: 0}
     held_out: dict[str, list[str]] = {POSITIVE: [], NEGATIVE: []}
-    with open(examples, "w", encoding="utf-8") as f:
-        for label, texts in ((POSITIVE, positives), (NEGATIVE, negatives)):
-            for text in texts:
-                if _share(text, seed) < config.held_out:
-                    held_out[label].append(text)
-                else:
-                    counts[label] += 1
-                    f.write(f"{label} {for_classifier(text)}\n")
-    model = fasttext.train_supervised(
-        input=str(examples),
-        dim=config.dim,
-        lr=config.lr,
-        wordNgrams=config.word_ngrams,
-        minCount=config.min_count,
-        epoch=config.epochs,
-        bucket=config.bucket,
-        thread=config.threads,
-        seed=seed,
-        verbose=0,
-    )
-    classifier = Classifier(model)
+    with open(file, "w", encoding="utf-8") as f:
+        for label, text in examples:
+            if _share(text, seed) < config.held_out:
+                held_out[label].append(text)
+            else:
+                counts[label] += 1
+                f.write(f"{label} {for_classifier(text)}\n")
+    classifier = Classifier(_fit(file, config, seed))
     scores = {label: classifier.score(texts) for label, texts in held_out.items()}
     return Trained(classifier, counts[POSITIVE], counts[NEGATIVE], scores[POSITIVE], scores[NEGATIVE])
+
+
+def interleave(positives: list[str], negatives: Iterable[str], negative_count: int) -> Iterator[Example]:
+    """The examples, both labels spread evenly: fastText does not shuffle, and what comes last weighs most."""
+
+    def placed(label: str, texts: Iterable[str], count: int) -> Iterator[tuple[float, str, str]]:
+        return (((i + 0.5) / count, label, text) for i, text in enumerate(texts))
+
+    merged = heapq.merge(placed(POSITIVE, positives, len(positives)), placed(NEGATIVE, negatives, negative_count))
+    return ((label, text) for _, label, text in merged)
+
+
+def _fit(file: Path, config: ClassifierConfig, seed: int) -> Any:
+    try:
+        return fasttext.train_supervised(
+            input=str(file),
+            dim=config.dim,
+            lr=config.lr,
+            wordNgrams=config.word_ngrams,
+            minCount=config.min_count,
+            epoch=config.epochs,
+            bucket=config.bucket,
+            thread=config.threads,
+            seed=seed,
+            verbose=0,
+        )
+    except RuntimeError as error:
+        if "NaN" in str(error):
+            raise UsageError(f"corpus.classifier: training diverged; lower lr (it is {config.lr})") from None
+        raise
 
 
 def auc(positive: Scores, negative: Scores) -> float | None:

@@ -8,7 +8,7 @@ It reads the profile's sections `corpus` and `tokenizer` and follows the paper's
   2. rounds: train fastText, score and rank all pages, collect the best, discover mathematical domains, enlarge the seed
   3. remove what the benchmarks contain, tokenise the corpus and the other sources, write the mixture
 
-Published in RUN/corpus: mixture.json and shards/ for pretraining; pages.jsonl (the unique and duplicate pages' text),
+Published in RUN/corpus: mixture.json and shards/ for pretraining; pages.jsonl (the text of every page read),
 ledger.jsonl (why each was kept or dropped), contaminated.jsonl, rounds/N/ (classifier.bin, domains.yaml).
 The figures of the rounds are in manifest.json under metrics.
 """
@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from stage import Stage, atomic_write, stage_main
+from stage.context import remove
 
 if TYPE_CHECKING:
     from corpus.crawl import Crawl
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def body(stage: Stage) -> None:
-    """One run of the stage, from the start: what a killed attempt left behind is overwritten."""
+    """One run of the stage, from the start: what a killed attempt left behind is thrown away."""
     from corpus.config import CorpusConfig
     from corpus.crawl import read_crawl
     from corpus.decontaminate import Decontaminator, load_benchmarks
@@ -37,6 +38,9 @@ def body(stage: Stage) -> None:
     from corpus.texts import local_files
     from corpus.tokenize import Tokenizer
 
+    for leftover in stage.work.iterdir():
+        if leftover.name != "fingerprint":
+            remove(leftover)
     config = stage.section("corpus", CorpusConfig)
     tokenizer = Tokenizer(stage.profile["tokenizer"])
     benchmarks = config.decontamination.benchmarks

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corpus.classifier import Scores, Trained, auc, share_at_least, train
+from corpus.classifier import Scores, Trained, auc, interleave, share_at_least, train
 from corpus.config import CorpusConfig, RoundsConfig
 from corpus.crawl import Crawl, stop_if_asked
 from corpus.dedup import canonical_url, domain_of
@@ -86,9 +86,9 @@ class Miner:
             raise UsageError(f"corpus: round {number} has no page left as a negative example; the crawl is too small")
         texts = [*self.seed, *(self.crawl.page(p).text for p in sorted(added))]
         positives = sorted(texts, key=lambda t: rank(t, self.random_seed))[: self.config.classifier.max_positives]
-        negatives = (self.crawl.page(p).text for p in others)
+        examples = interleave(positives, (self.crawl.page(p).text for p in others), len(others))
         folder = self._folder(number)
-        trained = train(positives, negatives, self.config.classifier, self.random_seed, folder / "examples.txt")
+        trained = train(examples, self.config.classifier, self.random_seed, folder / "examples.txt")
         (folder / "examples.txt").unlink()
         trained.model.save(folder / "classifier.bin")
         return trained

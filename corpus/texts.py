@@ -50,7 +50,7 @@ def _jsonl(path: str, drop: Callable[[str], None]) -> Iterator[dict[str, Any]]:
 
 
 def _dataset(path: str) -> Iterator[dict[str, Any]]:
-    from datasets import load_dataset, load_from_disk  # type: ignore[import-untyped]
+    from datasets import load_dataset, load_from_disk
 
     place = Path(path)
     if (place / "state.json").is_file() or (place / "dataset_dict.json").is_file():
