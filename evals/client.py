@@ -4,7 +4,7 @@ In: prompts as token ids, SGLang's sampling parameters. Out: for each prompt, it
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,31 +55,38 @@ class SGLangClient:
         `sampling` is SGLang's `sampling_params` (temperature, top_p, max_new_tokens, stop_token_ids, ...) without `n`:
         the prompts are repeated here, side by side, so that the server batches all of them and shares their prefix
         (its own `n` first runs the prompts one after the other). `progress` is called with the number of completions
-        of each finished call. The first failure cancels the calls that wait, and is raised.
+        of each finished call. The first failure cancels the calls that wait and, after those that run, is raised.
         """
         repeated = [ids for ids in input_ids for _ in range(n)]
-        calls = [repeated[i : i + SEQUENCES_PER_CALL] for i in range(0, len(repeated), SEQUENCES_PER_CALL)]
+        starts = range(0, len(repeated), SEQUENCES_PER_CALL)
+        flat: list[Completion | None] = [None] * len(repeated)
+        with ThreadPoolExecutor(max_workers=CALLS_IN_FLIGHT, thread_name_prefix="sglang") as pool:
+            calls = {
+                pool.submit(self._generate, repeated[i : i + SEQUENCES_PER_CALL], sampling, return_logprob): i
+                for i in starts
+            }
+            try:
+                for call in as_completed(calls):
+                    completions, i = call.result(), calls[call]
+                    flat[i : i + len(completions)] = completions
+                    if progress is not None:
+                        progress(len(completions))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        done = [completion for completion in flat if completion is not None]
+        return [done[i : i + n] for i in range(0, len(done), n)]
 
-        def call(prompts: list[list[int]]) -> list[Completion]:
-            answers = self._post(
-                "generate",
-                {"input_ids": prompts, "sampling_params": sampling, "return_logprob": return_logprob},
-            )
-            completions = [_completion(answer, return_logprob) for answer in answers]
-            if progress is not None:
-                progress(len(completions))
-            return completions
-
-        pool = ThreadPoolExecutor(max_workers=CALLS_IN_FLIGHT, thread_name_prefix="sglang")
-        try:
-            flat = [completion for completions in pool.map(call, calls) for completion in completions]
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-        return [flat[i : i + n] for i in range(0, len(flat), n)]
+    def _generate(self, prompts: list[list[int]], sampling: dict[str, Any], logprobs: bool) -> list[Completion]:
+        body = {"input_ids": prompts, "sampling_params": sampling, "return_logprob": logprobs}
+        answers = self.post("generate", body)
+        if len(answers) != len(prompts):
+            raise RequestRefused(f"{self.url}/generate: {len(answers)} answers to {len(prompts)} prompts")
+        return [_completion(answer, logprobs) for answer in answers]
 
     def update_weights(self, path: str, version: str) -> None:
         """Load the Hugging Face checkpoint in `path`; return when the server reports `version`."""
-        self._post("update_weights_from_disk", {"model_path": path, "weight_version": version})
+        self.post("update_weights_from_disk", {"model_path": path, "weight_version": version})
         self.check_weight_version(version)
 
     def check_weight_version(self, version: str) -> None:
@@ -90,11 +97,11 @@ class SGLangClient:
 
     def flush_cache(self) -> None:
         """Forget the cached prefixes. The server refuses while requests run."""
-        self._post("flush_cache", {})
+        self.post("flush_cache", {})
 
     def abort_all(self) -> None:
         """End every running and waiting request now (finish_reason abort)."""
-        self._post("abort_request", {"abort_all": True})
+        self.post("abort_request", {"abort_all": True})
 
     def health(self) -> bool:
         """Whether the server answers and can generate a token."""
@@ -105,17 +112,14 @@ class SGLangClient:
 
     def post(self, route: str, body: dict[str, Any]) -> Any:
         """POST `body` to /`route`; the decoded JSON answer."""
-        return self._post(route, body)
-
-    def _get(self, route: str) -> requests.Response:
-        return _checked(lambda: requests.get(f"{self.url}/{route}", timeout=self.timeout), self.url, route)
-
-    def _post(self, route: str, body: dict[str, Any]) -> Any:
         response = _checked(
             lambda: requests.post(f"{self.url}/{route}", json=body, timeout=self.timeout), self.url, route
         )
         is_json = response.headers.get("content-type", "").startswith("application/json")
         return response.json() if is_json else response.text
+
+    def _get(self, route: str) -> requests.Response:
+        return _checked(lambda: requests.get(f"{self.url}/{route}", timeout=self.timeout), self.url, route)
 
 
 def _checked(send: Callable[[], requests.Response], url: str, route: str) -> requests.Response:

@@ -5,6 +5,7 @@ On a GPU this is `python -m sglang.launch_server`; on a CPU `python -m evals.sgl
 an attention backend that is quick on small models.
 """
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -53,6 +54,7 @@ class SGLangServer:
         self._wanted_port = port
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
+        self._started = 0.0
         self._tmp: str | None = None
 
     def __enter__(self) -> "SGLangServer":
@@ -93,6 +95,7 @@ class SGLangServer:
             if os.getppid() != parent:  # it died before prctl
                 os._exit(1)
 
+        self._started = time.time()
         with open(self.log_path, "ab") as log:
             log.write(f"$ {' '.join(command)}\n".encode())
             log.flush()
@@ -120,24 +123,24 @@ class SGLangServer:
         """Abort running requests, SIGTERM, then SIGKILL what is left of the process tree."""
         if self._process is None:
             return
-        tree = process_tree(self._process.pid)
         if self.alive():
-            try:  # SGLang answers SIGTERM only after its running requests
-                SGLangClient(self.url, timeout=STOP_SECONDS).abort_all()
-            except (ServerDied, RequestRefused):
-                pass
+            with contextlib.suppress(ServerDied, RequestRefused):
+                SGLangClient(self.url, timeout=STOP_SECONDS).abort_all()  # SIGTERM waits for running requests
             self._process.terminate()
-            psutil.wait_procs(tree, timeout=STOP_SECONDS)
+            psutil.wait_procs(self.processes(), timeout=STOP_SECONDS)
+        tree = self.processes()
         for process in tree:
-            try:  # psutil compares creation times: a reused process id is never signalled
-                process.kill()
-            except psutil.NoSuchProcess:
-                pass
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()  # psutil compares creation times: a reused process id is never signalled
         psutil.wait_procs(tree, timeout=STOP_SECONDS)
         self._process.wait()
         self._process = None
         if self._tmp is not None:
             shutil.rmtree(self._tmp, ignore_errors=True)
+
+    def processes(self) -> list[psutil.Process]:
+        """All processes of the server, orphans of a dead first process included: those of the session it leads."""
+        return [] if self._process is None else session(self._process.pid, self._started)
 
     def command(self, nccl_port: int) -> list[str]:
         """The server's command line."""
@@ -184,13 +187,14 @@ class SGLangServer:
         return "\n  ".join([f"the end of {self.log_path}:", *lines])
 
 
-def process_tree(pid: int) -> list[psutil.Process]:
-    """The process `pid` and its descendants, those that still run."""
-    try:
-        root = psutil.Process(pid)
-        return [root, *root.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
+def session(leader: int, started: float) -> list[psutil.Process]:
+    """The processes of the session that `leader` began at the time `started` (seconds since the epoch)."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError, PermissionError):
+            if os.getsid(process.pid) == leader and process.create_time() >= started - 1:
+                found.append(process)
+    return found
 
 
 def free_ports(wanted: int | None = None) -> tuple[int, int]:

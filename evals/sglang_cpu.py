@@ -68,7 +68,7 @@ def adapt_to_cpu() -> None:
     """Make the four changes to the SGLang that this process imports."""
     keep_own_layers()
     multiprocessing.set_start_method("fork")
-    multiprocessing.set_start_method = lambda *_args, **_options: None  # type: ignore[method-assign,assignment]
+    multiprocessing.set_start_method = lambda *_args, **_options: None
 
     from sglang.srt.layers import sampler
     from sglang.srt.layers.attention.attention_registry import register_attention_backend
