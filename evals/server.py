@@ -1,8 +1,8 @@
 """The SGLang server as a child process: started, waited for, watched, restarted, and stopped without leftovers.
 
 In: a Hugging Face checkpoint folder, a ServerConfig. Out: a URL that evals.client speaks to.
-On a GPU this is `python -m sglang.launch_server`; on a CPU `python -m evals.sglang_cpu`, the same server with
-an attention backend that is quick on small models.
+On a GPU this is `python -m sglang.launch_server` (through evals.sglang_nccl when weights are broadcast to it); on a
+CPU `python -m evals.sglang_cpu`, the same server made quick for small models.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +31,7 @@ CPU_ARGS = (
 PR_SET_PDEATHSIG = 1
 STOP_SECONDS = 1.0  # between SIGTERM and SIGKILL: requests were aborted and the server holds no state
 SLURM_PORTS = range(20000, 32000)  # below Linux's ephemeral ports
+WATCH_SECONDS = 0.5
 LOG_TAIL_LINES = 30
 
 
@@ -55,6 +57,7 @@ class SGLangServer:
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
+        self._stopped = threading.Event()
         self._tmp: str | None = None
 
     def __enter__(self) -> "SGLangServer":
@@ -78,7 +81,7 @@ class SGLangServer:
         return SGLangClient(self.url, self.config.request_timeout_seconds)
 
     def alive(self) -> bool:
-        """Whether the server's first process runs; it ends itself when one of its workers dies."""
+        """Whether the server's first process runs; it is killed when one of its workers dies."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
@@ -113,6 +116,8 @@ class SGLangServer:
         except BaseException:
             self.stop()
             raise
+        self._stopped.clear()
+        threading.Thread(target=self._watch, args=(self.processes(),), daemon=True, name="sglang-watch").start()
 
     def restart(self) -> None:
         """Stop what is left of the server and start it again with the checkpoint it was first given."""
@@ -123,16 +128,13 @@ class SGLangServer:
         """Abort running requests, SIGTERM, then SIGKILL what is left of the process tree."""
         if self._process is None:
             return
+        self._stopped.set()
         if self.alive():
             with contextlib.suppress(ServerDied, RequestRefused):
                 SGLangClient(self.url, timeout=STOP_SECONDS).abort_all()  # SIGTERM waits for running requests
             self._process.terminate()
             psutil.wait_procs(self.processes(), timeout=STOP_SECONDS)
-        tree = self.processes()
-        for process in tree:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()  # psutil compares creation times: a reused process id is never signalled
-        psutil.wait_procs(tree, timeout=STOP_SECONDS)
+        psutil.wait_procs(kill(self.processes()), timeout=STOP_SECONDS)
         self._process.wait()
         self._process = None
         if self._tmp is not None:
@@ -145,7 +147,8 @@ class SGLangServer:
     def command(self, nccl_port: int) -> list[str]:
         """The server's command line."""
         c = self.config
-        module = "evals.sglang_cpu" if c.device == "cpu" else "sglang.launch_server"
+        on_gpu = "evals.sglang_nccl" if c.weight_sync == "nccl" else "sglang.launch_server"
+        module = "evals.sglang_cpu" if c.device == "cpu" else on_gpu
         args = [sys.executable, "-m", module, "--model-path", str(self.model_path), "--host", "127.0.0.1"]
         args += ["--port", str(self.port), "--nccl-port", str(nccl_port), "--random-seed", str(self.seed)]
         args += ["--dtype", c.dtype, "--tp-size", str(c.tp_size), "--dp-size", str(c.dp_size), "--skip-server-warmup"]
@@ -162,10 +165,11 @@ class SGLangServer:
         env |= {"OMP_NUM_THREADS": str(self.config.omp_num_threads), "PYTHONUNBUFFERED": "1"}
         if self._tmp is not None:
             env["TMPDIR"] = self._tmp
+        root = str(Path(__file__).resolve().parent.parent)
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         if self.config.device == "cpu":
-            env["SGLANG_USE_CPU_ENGINE"] = "1"
-            root = str(Path(__file__).resolve().parent.parent)
-            env["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+            # SGLang compiles two one-line functions, for ten seconds, when it decodes for the first time
+            env |= {"SGLANG_USE_CPU_ENGINE": "1", "TORCHDYNAMO_DISABLE": "1"}
         return env
 
     def _wait_until_healthy(self) -> None:
@@ -182,6 +186,13 @@ class SGLangServer:
             f"SGLang did not answer {self.url}/health in {self.config.start_timeout_seconds:.0f} s; {self._log_tail()}"
         )
 
+    def _watch(self, processes: list[psutil.Process]) -> None:
+        """Kill the whole server when one of its processes dies: SGLang would leave the callers waiting for it."""
+        while not self._stopped.wait(WATCH_SECONDS):
+            if not all(map(running, processes)):
+                kill(processes)
+                return
+
     def _log_tail(self) -> str:
         lines = self.log_path.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
         return "\n  ".join([f"the end of {self.log_path}:", *lines])
@@ -195,6 +206,22 @@ def session(leader: int, started: float) -> list[psutil.Process]:
             if os.getsid(process.pid) == leader and process.create_time() >= started - 1:
                 found.append(process)
     return found
+
+
+def running(process: psutil.Process) -> bool:
+    """Whether a process still runs; one that ended but was not waited for does not."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def kill(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """SIGKILL each; psutil compares creation times, so that a reused process id is never signalled."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    return processes
 
 
 def free_ports(wanted: int | None = None) -> tuple[int, int]:

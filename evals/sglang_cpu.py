@@ -73,6 +73,7 @@ def adapt_to_cpu() -> None:
     from sglang.srt.layers import sampler
     from sglang.srt.layers.attention.attention_registry import register_attention_backend
 
+    import evals.sglang_nccl  # noqa: F401  (broadcasts of weights work over gloo too)
     from evals.batched_attention import BatchedAttention
 
     sampler.sampling_from_probs_torch = sample_from_probs

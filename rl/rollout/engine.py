@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
+import psutil
 import torch
 
 from evals.client import Completion, ServerDied, SGLangClient, WeightVersionMismatch
@@ -56,10 +57,13 @@ class RolloutEngine:
         self._server.stop()
         self._sync.close()
 
-    @property
-    def server_pid(self) -> int | None:
-        """Process id of the running server."""
-        return self._server.pid
+    def client(self) -> SGLangClient:
+        """A client of the server as it runs now."""
+        return self._server.client()
+
+    def processes(self) -> list[psutil.Process]:
+        """The server's processes, the first one first."""
+        return self._server.processes()
 
     def sample(
         self,

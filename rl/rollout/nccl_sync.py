@@ -64,6 +64,8 @@ class BroadcastSync:
         """Meet the server's ranks in a new process group: we are rank 0, they follow."""
         from sglang.srt.utils import init_custom_process_group
 
+        import evals.sglang_nccl  # noqa: F401  (makes the next import's function work with this torch)
+
         self._number += 1
         port, world_size = free_ports()[0], self._tp_size + 1
         body = {
