@@ -6,6 +6,7 @@ any text. Every text passes `normalize.for_classifier`, in training and in scori
 A part of the examples, chosen by the hash of the text, is kept out of training and measures the classifier.
 """
 
+import ctypes
 import hashlib
 import heapq
 from collections.abc import Iterable, Iterator
@@ -21,6 +22,7 @@ from corpus.config import ClassifierConfig
 from corpus.normalize import for_classifier
 from stage import UsageError
 
+M_MMAP_THRESHOLD = -3  # of glibc's malloc.h; setting it also stops glibc from raising it
 POSITIVE, NEGATIVE = "__label__maths", "__label__other"
 Scores = npt.NDArray[np.float64]
 Example = tuple[str, str]  # (label, text)
@@ -84,6 +86,7 @@ def interleave(positives: list[str], negatives: Iterable[str], negative_count: i
 
 
 def _fit(file: Path, config: ClassifierConfig, seed: int) -> Any:
+    _large_blocks_from_the_kernel()
     try:
         return fasttext.train_supervised(
             input=str(file),
@@ -101,6 +104,17 @@ def _fit(file: Path, config: ClassifierConfig, seed: int) -> Any:
         if "NaN" in str(error):
             raise UsageError(f"corpus.classifier: training diverged; lower lr (it is {config.lr})") from None
         raise
+
+
+def _large_blocks_from_the_kernel() -> None:
+    """Make the C library take every large block of memory from the kernel, where it is zero.
+
+    fastText 0.9.3 fills a tenth of its input matrix for each training thread and leaves the rest as it finds it: with
+    fewer than ten threads a second model in one process trains on what the first one left behind, or diverges.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, 128 * 1024)
 
 
 def auc(positive: Scores, negative: Scores) -> float | None:

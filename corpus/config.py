@@ -85,7 +85,7 @@ class RoundsConfig(Section):
     token_budgets: list[PositiveInt] | None = [40_000_000_000, 80_000_000_000, 120_000_000_000]
     score_threshold: float | None = Field(None, ge=0, le=1)  # instead of budgets: keep pages that score at least this
     domain_share: float = Field(0.10, gt=0, le=1)
-    domain_min_pages: PositiveInt = 10  # smaller domains say nothing
+    domain_min_pages: PositiveInt = 10  # smaller domains, and smaller paths inside them, say nothing
     discovery: Literal["automatic", "annotations"] = "automatic"
     annotations: str | None = None  # YAML of {domain, path, keep}; overrides what the automatic mode proposes
     path_share: float = Field(0.5, gt=0, le=1)  # automatic mode: keep a path when this share of its pages is collected

@@ -53,7 +53,7 @@ def discover(keys: Iterable[str], collected: set[str], config: RoundsConfig) -> 
     for domain, inside in by_domain.items():
         share = sum(k in collected for k in inside) / len(inside)
         if len(inside) >= config.domain_min_pages and share > config.domain_share:
-            proposals += _paths(domain, inside, collected, config.path_share)
+            proposals += _paths(domain, inside, collected, config)
     return proposals
 
 
@@ -97,17 +97,18 @@ def kept_by(rules: Iterable[PathRule], keys: Iterable[str]) -> set[str]:
     return kept
 
 
-def _paths(domain: str, keys: list[str], collected: set[str], path_share: float) -> list[Proposal]:
-    """Top down: a path collected to `path_share` is proposed whole; otherwise the paths below it are looked at."""
+def _paths(domain: str, keys: list[str], collected: set[str], config: RoundsConfig) -> list[Proposal]:
+    """Top down: a path collected to `path_share` is proposed whole, otherwise the larger paths below it are."""
     found: list[Proposal] = []
     pending = [("/", keys)]
     while pending:
         prefix, inside = pending.pop()
         hits = sum(k in collected for k in inside)
-        if hits >= path_share * len(inside):
+        if hits >= config.path_share * len(inside):
             found.append(Proposal(domain, prefix, len(inside), hits, keep=True))
             continue
-        children = Counter(p for k in inside if (p := _child(path_of(k), prefix)))
+        counts = Counter(p for k in inside if (p := _child(path_of(k), prefix)))
+        children = [child for child, pages in counts.items() if pages >= config.domain_min_pages]
         if not children:
             found.append(Proposal(domain, prefix, len(inside), hits, keep=False))
         for child in children:

@@ -5,7 +5,7 @@ Every step is bounded: the page's size, its depth of nesting (the time of text e
 """
 
 from resiliparse.extract.html2text import extract_plain_text
-from resiliparse.parse.encoding import bytes_to_str, detect_encoding
+from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
 from resiliparse.parse.html import HTMLTree
 
 from corpus.config import ReadConfig
@@ -46,6 +46,7 @@ def html_to_text(html: str, max_depth: int = 400) -> str:
 
 
 def _decode(record: Record) -> str:
-    """Charset from the HTTP header, the page's own declaration or its bytes; wrong bytes are left out."""
-    encoding = record.charset or detect_encoding(record.content, from_html_meta=True) or "utf-8"
+    """Charset from the HTTP header if it is one, else from the page's declaration or its bytes; wrong bytes go."""
+    declared = map_encoding_to_html5(record.charset, fallback_utf8=False) if record.charset else None
+    encoding = declared or detect_encoding(record.content, from_html_meta=True) or "utf-8"
     return str(bytes_to_str(record.content, encoding, errors="ignore"))

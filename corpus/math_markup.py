@@ -59,7 +59,7 @@ def mathml_to_tex(node: Node) -> str:
     children = [c for c in node.child_nodes if c.tag not in _IGNORED]
     if node.tag in _LAYOUT:
         parts = [mathml_to_tex(c) for c in children if not (c.tag or "").startswith("#")]
-        if len(parts) == 3 or (len(parts) == 2 and "{2}" not in _LAYOUT[node.tag]):
+        if len(parts) == (3 if "{2}" in _LAYOUT[node.tag] else 2):
             return _LAYOUT[node.tag].format(*parts)
         return "".join(parts)  # malformed: keep the symbols
     if not any(c.tag for c in children if not (c.tag or "#").startswith("#")):

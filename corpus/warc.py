@@ -57,7 +57,7 @@ def read_records(file: str, max_bytes: int, drop: Drop) -> Iterator[Record]:
             last = start
             try:
                 for record in ArchiveIterator(stream, parse_http=True, auto_decode="all"):
-                    last = start + record.stream_pos
+                    last = record.stream_pos
                     try:
                         page = _page(record, file, last, max_bytes)
                     except Skip as skip:
