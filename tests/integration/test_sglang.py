@@ -1,4 +1,4 @@
-"""The real SGLang server on this machine's CPU, fed by the rollout engine. One start serves most tests; they run in order."""
+"""The real SGLang server on this CPU, fed by the rollout engine. One start serves most tests; they run in order."""
 
 import os
 import signal
@@ -49,7 +49,8 @@ def model() -> LlamaForCausalLM:
         bos_token_id=0,
         eos_token_id=0,
     )
-    return LlamaForCausalLM(config).eval()
+    model: LlamaForCausalLM = LlamaForCausalLM(config).eval()
+    return model
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
-VOCABULARY = 200
+VOCABULARY = 200  # of the tests
 
 
 def write_checkpoint(model: Any, folder: Path) -> None:
