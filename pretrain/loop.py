@@ -70,7 +70,7 @@ class LossLog:
         self.path = stage.work / "losses.jsonl"
         kept = self.path.read_text().splitlines()[:start] if self.path.exists() else []
         atomic_write(self.path, "".join(line + "\n" for line in kept))
-        self.file = open(self.path, "a")
+        self.file = open(self.path, "a")  # noqa: SIM115  (closed by summary)
 
     def write(self, step: int, values: dict[str, float]) -> None:
         """One step's metrics."""

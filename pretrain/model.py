@@ -18,7 +18,7 @@ from pretrain.precision import transformer_config_fields
 
 
 class TorchRMSNorm(torch.nn.RMSNorm):
-    """torch's RMSNorm in megatron's terms; its gradient is reduced over the tensor-parallel group under sequence parallelism."""
+    """torch's RMSNorm in megatron's terms: with sequence parallelism its gradient is summed over the tp group."""
 
     def __init__(self, config: TransformerConfig, hidden_size: int, eps: float = 1e-5, **_: Any) -> None:
         super().__init__(hidden_size, eps=eps)

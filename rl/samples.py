@@ -25,7 +25,7 @@ class SampleLog:
             lines = [line for line in path.read_text().splitlines() if line.endswith("}")]
             kept = "".join(line + "\n" for line in lines if json.loads(line)["step"] <= start)
         atomic_write(path, kept)
-        self.file = open(path, "a")
+        self.file = open(path, "a")  # noqa: SIM115  (open as long as the stage runs)
 
     def write(
         self,

@@ -1,4 +1,4 @@
-"""Settings of instruction tuning. Defaults are the paper's (section 3): 500 steps, batch 256, constant 5e-5, 4K context."""
+"""Settings of instruction tuning. Defaults are the paper's (section 3): 500 steps, batch 256, lr 5e-5, 4K context."""
 
 from pydantic import PositiveInt
 

@@ -3,7 +3,7 @@
 A run directory holds
 
     profile.yaml            the resolved profile, the only configuration a stage reads
-    plan.json               {"stages": {name: {"fingerprint", "inputs": [stage, …], "files": [path, …]}}, "code_version"}
+    plan.json               {"stages": {name: {"fingerprint", "inputs": [stage], "files": [path]}}, "code_version"}
     <stage>/                a published result, with its manifest.json; never half-written
     .work/<stage>/          the stage at work: checkpoints to resume from, progress.json
     logs/<stage>.log        everything the stage printed

@@ -14,7 +14,7 @@ from typing import Literal
 
 Split = Literal["train", "test"]
 TEST_SHARE = 10  # one chain in ten belongs to the test split
-LARGEST = 99  # no value in a story exceeds it
+LARGEST = 60  # no value in a story exceeds it
 
 NAMES = {"en": ["Tom", "Ann", "Ben", "Mia", "Sam", "Lily"], "zh": ["小明", "小红", "小华", "小丽", "小刚", "小芳"]}
 THINGS = {
@@ -84,17 +84,17 @@ def _draw(rng: random.Random) -> Problem | None:
     steps = rng.choice([2, 3])
     lines: list[str] = []
     if rng.random() < 0.5:
-        a, b = rng.randint(2, 9), rng.randint(2, 9)
+        a, b = rng.randint(2, 5), rng.randint(2, 9)
         value, chain = a * b, f"{a}*{b}"
         lines.append(f"{a} * {b} = {value}")
         told = [BEGIN_PRODUCT[language].format(a=a, b=b, **words)]
     else:
-        value = rng.randint(3, 40)
+        value = rng.randint(3, 20)
         chain = str(value)
         told = [BEGIN[language].format(a=value, **words)]
     while len(lines) < steps:
         op = rng.choice("++--*")
-        a = rng.randint(2, 5) if op == "*" else rng.randint(2, 20)
+        a = rng.randint(2, 3) if op == "*" else rng.randint(2, 9)
         after = value * a if op == "*" else value + a if op == "+" else value - a
         if not 0 < after <= LARGEST:
             return None

@@ -11,7 +11,7 @@ from typing import Any
 
 from rl.config import RewardConfig
 from rl.questions import Question
-from rl.reward.labels import estimate, line_break_tokens, split_steps
+from rl.reward.labels import estimate, join_steps, line_break_tokens, split_steps
 from rl.reward.model import Solution
 from rl.reward.rule import decode, rule_reward
 from rl.rollout.engine import RolloutEngine
@@ -90,7 +90,7 @@ def _label_chunk(
     solutions = [(n, split_steps(c.output_ids, breaks)) for n, cs in enumerate(sampled) for c in cs]
     # every proper prefix is completed; the whole solution needs no completion, it has its answer
     prefixes = [
-        (questions[n].prompt_ids + sum(steps[:k], []), questions[n], steps[:k])
+        (questions[n].prompt_ids + join_steps(steps[:k]), questions[n], steps[:k])
         for n, steps in solutions
         for k in range(1, len(steps))
     ]
@@ -100,13 +100,13 @@ def _label_chunk(
     labelled = []
     for n, steps in solutions:
         q = questions[n]
-        correct = rule_reward(decode(tokenizer, sum(steps, [])), q.gold) == 1.0
+        correct = rule_reward(decode(tokenizer, join_steps(steps)), q.gold) == 1.0
         labels = []
         for _ in steps[:-1]:
             (_, _, prefix), completions = next(completed)
-            texts = [decode(tokenizer, sum(prefix, []) + c.output_ids) for c in completions]
+            texts = [decode(tokenizer, join_steps(prefix) + c.output_ids) for c in completions]
             labels.append(estimate([rule_reward(t, q.gold) == 1.0 for t in texts], config.label))
         labels.append(float(correct))
-        text = decode(tokenizer, sum(steps, []))
+        text = decode(tokenizer, join_steps(steps))
         labelled.append(Labelled(start + n, text, q.gold, correct, q.prompt_ids, steps, labels))
     return labelled

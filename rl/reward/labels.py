@@ -37,6 +37,11 @@ def split_steps(output_ids: Sequence[int], breaks: frozenset[int]) -> list[list[
     return steps
 
 
+def join_steps(steps: Sequence[list[int]]) -> list[int]:
+    """The tokens of an output that `split_steps` cut up."""
+    return [token for step in steps for token in step]
+
+
 def line_break_tokens(tokenizer: Any) -> frozenset[int]:
     """The tokens whose text holds a line feed."""
     return frozenset(i for i in range(len(tokenizer)) if "\n" in tokenizer.decode([i]))

@@ -1,4 +1,4 @@
-"""Stage `reward`: Math-Shepherd labels from the SFT model's own completions, and a process reward model trained on them.
+"""Stage `reward`: Math-Shepherd labels from the SFT model's own completions, a process reward model trained on them.
 
 Reads sft/hf; publishes labels.jsonl, hf/, megatron/ and, in the manifest, the accuracy on the steps of held-out
 questions beside that of the constant guess.
@@ -35,7 +35,7 @@ def body(stage: Stage) -> None:
     iters = config.epochs * (len(train) // config.global_batch_size)
     if iters == 0 or not held_out:
         raise UsageError(
-            f"reward: {len(train)} labelled solutions to train on and {len(held_out)} held out do not fill one batch of "
+            f"reward: {len(train)} labelled solutions to train on, {len(held_out)} held out: less than one batch of "
             f"global_batch_size {config.global_batch_size}; raise reward.questions.num_questions"
         )
     engine = Engine(model, config, weights=stage.input("sft") / "hf", train_iters=iters)

@@ -1,7 +1,7 @@
 """What the processes of test_megatron.py run under torchrun: a few real training steps for each job of a JSON list.
 
-{"name": NAME, "parallel": {...}, "dtype": "fp32", "weights": DIR or null, "steps": N, "save": DIR or null, "load": DIR or null,
- "export": DIR or null}
+{"name": NAME, "parallel": {...}, "dtype": "fp32", "weights": DIR or null, "steps": N, "save": DIR or null,
+ "load": DIR or null, "export": DIR or null}
 
 The curves, [step, loss, gradient norm, learning rate] by job name, go to the file that the second argument names.
 """

@@ -7,7 +7,7 @@ import torch
 from rl.advantages import EPSILON, outcome_advantages
 from rl.kl import k3
 from rl.objectives import grpo_loss
-from rl.reward.labels import estimate, split_steps
+from rl.reward.labels import estimate, join_steps, split_steps
 from rl.reward.model import solution_score
 
 OUTPUTS, SEQ, CLIP, BETA = 6, 9, 0.2, 0.04
@@ -115,7 +115,7 @@ def test_steps_end_with_line_feeds_and_lose_no_token() -> None:
     output = [1, 2, 99, 3, 99, 99, 4]
     steps = split_steps(output, frozenset({99}))
     assert steps == [[1, 2, 99], [3, 99, 99], [4]]
-    assert sum(steps, []) == output
+    assert join_steps(steps) == output
     assert split_steps([], frozenset({99})) == []
 
 
