@@ -103,7 +103,7 @@ class SlurmExecutor:
             "--account": slurm.account,
             "--time": time_limit,
             "--nodes": stage.nnodes,
-            "--gpus-per-node": gpus or None,
+            "--gpus-per-node": gpus,
             "--output": self.run_dir.log(stage.name).resolve(),
             "--open-mode": "append",
             "--chdir": os.getcwd(),
