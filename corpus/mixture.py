@@ -34,6 +34,7 @@ def write_mixture(
         stop_if_asked(stage)
     lines = [json.dumps(c, ensure_ascii=False) + "\n" for c in contaminated]
     atomic_write(stage.work / "contaminated.jsonl", "".join(lines))
+    stage.metrics["corpus_tokens"] = next(s["tokens"] for s in sources if s["name"] == MINED)
     stage.metrics["contaminated"] = len(contaminated)
     stage.metrics["sources"] = {s["name"]: {"documents": s["documents"], "tokens": s["tokens"]} for s in sources}
     mixture = {"sources": sources, "tokenizer": str(tokenizer.folder), "eod": tokenizer.eod}

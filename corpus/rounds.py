@@ -73,7 +73,7 @@ class Miner:
             if overlap >= rounds.stop_overlap:
                 break
             added |= self._pages_to_add(proposals, picked)
-        self.stage.metrics["rounds"] = table
+        self.stage.metrics |= {"pages": len(collected), "known_pages_found": table[-1]["recall"], "rounds": table}
         return Mined(sorted(collected), scores)
 
     def _train(self, number: int, added: set[int], collected: set[int]) -> Trained:
