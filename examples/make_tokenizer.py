@@ -1,4 +1,4 @@
-"""Trains the demo's tokenizer: byte-level BPE, every digit a token of its own. Run from the repository root.
+"""Trains the demo's tokenizer: byte-level BPE, every digit and every Chinese character a token of its own. Run from the repository root.
 
 python examples/make_tokenizer.py examples/tokenizer examples/sources/*.jsonl
 
@@ -38,7 +38,7 @@ def main() -> None:
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
-    words = pre_tokenizers.Split(Regex(r"\d| ?[^\s\d]+|\s+(?!\S)|\s+"), behavior="isolated")
+    words = pre_tokenizers.Split(Regex(r"\d|\p{Han}| ?\p{L}+| ?[^\s\d\p{L}]+|\s+(?!\S)|\s+"), behavior="isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )

@@ -53,7 +53,7 @@ class Mixture:
             eod_mask_loss=False,
             create_attention_mask=False,
         )
-        builder = BlendedMegatronDatasetBuilder(GPTDataset, [samples, None, None], lambda: True, config)
+        builder = BlendedMegatronDatasetBuilder(GPTDataset, [samples, 0, 0], lambda: True, config)
         self.dataset = builder.build()[0]
         self.eod = int(mixture["eod"])
 

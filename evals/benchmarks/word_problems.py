@@ -86,7 +86,7 @@ def _draw(rng: random.Random) -> Problem | None:
     if rng.random() < 0.5:
         a, b = rng.randint(2, 5), rng.randint(2, 9)
         value, chain = a * b, f"{a}*{b}"
-        lines.append(f"{a} * {b} = {value}")
+        lines.append(f"{a}*{b}={value}")
         told = [BEGIN_PRODUCT[language].format(a=a, b=b, **words)]
     else:
         value = rng.randint(3, 20)
@@ -99,7 +99,7 @@ def _draw(rng: random.Random) -> Problem | None:
         if not 0 < after <= LARGEST:
             return None
         told.append(rng.choice(STORY[op][language]).format(a=a, **words))
-        lines.append(f"{value} {op} {a} = {after}")
+        lines.append(f"{value}{op}{a}={after}")
         chain += f"{op}{a}"
         value = after
     told.append(ASK[language].format(**words))

@@ -13,9 +13,9 @@ def test_solutions_are_right_step_by_step() -> None:
     for p in generate("train", 500, seed=3):
         *lines, last = p.solution.splitlines()
         for line in lines:
-            a, op, b, c = re.fullmatch(r"(\d+) ([-+*]) (\d+) = (\d+)", line).groups()
+            a, op, b, c = re.fullmatch(r"(\d+)([-+*])(\d+)=(\d+)", line).groups()
             assert OPERATIONS[op](int(a), int(b)) == int(c) <= LARGEST
-        assert last == f"#### {p.answer}" and lines[-1].endswith(f"= {p.answer}")
+        assert last == f"#### {p.answer}" and lines[-1].endswith(f"={p.answer}")
         assert len(lines) == p.steps in (2, 3)
 
 
