@@ -1,4 +1,4 @@
-"""Trains the demo's tokenizer: byte-level BPE, every digit and every Chinese character a token of its own. Run from the repository root.
+"""Trains the demo's tokenizer: byte-level BPE, each digit and Chinese character a token. Run from the repository root.
 
 python examples/make_tokenizer.py examples/tokenizer examples/sources/*.jsonl
 

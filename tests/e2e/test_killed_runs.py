@@ -1,5 +1,6 @@
-"""Nothing is lost: stages and the rollout server are killed with SIGKILL, and the recipe still completes, identically."""
+"""Nothing is lost: stages and the rollout server are killed with SIGKILL, and the recipe still completes."""
 
+import contextlib
 import json
 import os
 import random
@@ -110,10 +111,8 @@ def _kill_servers(run_dir: Path) -> int:
 
 
 def _kill(process: psutil.Process) -> None:
-    try:
+    with contextlib.suppress(psutil.NoSuchProcess):
         process.kill()
-    except psutil.NoSuchProcess:
-        pass
 
 
 def _losses(run_dir: Path, stage: str) -> list[tuple[int, float, float]]:
