@@ -33,7 +33,8 @@ def prepare() -> None:
     prepare.done = True  # type: ignore[attr-defined]
     _answer_for_cuda()
     _repair_distributed_optimizer()
-    _CudaMeansCpu().__enter__()
+    mode: Any = _CudaMeansCpu()
+    mode.__enter__()
 
 
 class _CudaMeansCpu(TorchFunctionMode):

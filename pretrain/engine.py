@@ -130,7 +130,8 @@ def token_logprobs(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     log softmax(logits)[label], over the whole vocabulary although each rank holds only its part of it.
     """
     # megatron's cross-entropy overwrites its input
-    return -vocab_parallel_cross_entropy(logits.float().clone(), labels)
+    losses: torch.Tensor = vocab_parallel_cross_entropy(logits.float().clone(), labels)
+    return -losses
 
 
 def lm_loss(logits: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:

@@ -192,6 +192,7 @@ def _open_checkpoint(path: Path) -> Callable[[str], torch.Tensor]:
     def tensor(name: str) -> torch.Tensor:
         if name not in where:
             raise UsageError(f"{path}: no tensor {name}; expected the layout of LlamaForCausalLM")
-        return where[name].get_tensor(name)
+        found: torch.Tensor = where[name].get_tensor(name)
+        return found
 
     return tensor
