@@ -168,8 +168,9 @@ class SGLangServer:
         root = str(Path(__file__).resolve().parent.parent)
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         if self.config.device == "cpu":
-            # SGLang compiles two one-line functions, for ten seconds, when it decodes for the first time
-            env |= {"SGLANG_USE_CPU_ENGINE": "1", "TORCHDYNAMO_DISABLE": "1"}
+            # SGLang compiles two one-line functions, for ten seconds, when it decodes for the first time; and threads
+            # that spin between operations make a busy machine several times slower
+            env |= {"SGLANG_USE_CPU_ENGINE": "1", "TORCHDYNAMO_DISABLE": "1", "OMP_WAIT_POLICY": "passive"}
         return env
 
     def _wait_until_healthy(self) -> None:
