@@ -33,7 +33,8 @@ def initialize(parallel: ParallelConfig, seed: int) -> None:
     device.prepare()
     if device.on_gpu():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group(device.backend(), timeout=TIMEOUT)
+    if not dist.is_initialized():
+        dist.init_process_group(device.backend(), timeout=TIMEOUT)
     parallel_state.initialize_model_parallel(parallel.tensor_model_parallel_size, parallel.pipeline_model_parallel_size)
     torch.manual_seed(seed)
     tensor_parallel.model_parallel_cuda_manual_seed(seed)

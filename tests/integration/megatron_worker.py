@@ -16,7 +16,10 @@ SEQ, GLOBAL_BATCH, VOCAB = 16, 8, 96
 
 
 def main() -> None:
+    from pretrain import parallel
+
     curves = {job["name"]: run(job) for job in json.loads(Path(sys.argv[1]).read_text())}
+    parallel.finalize()
     if os.environ["RANK"] == "0":
         Path(sys.argv[2]).write_text(json.dumps(curves))
 
@@ -24,6 +27,7 @@ def main() -> None:
 def run(job: dict[str, Any]) -> list[list[float]]:
     import torch
     import torch.distributed as dist
+    from megatron.core import parallel_state
 
     from pretrain import checkpoint, hf, loop, parallel
     from pretrain.config import ModelConfig, OptimizerConfig, ParallelConfig, PrecisionConfig
@@ -51,6 +55,7 @@ def run(job: dict[str, Any]) -> list[list[float]]:
         seq_length=SEQ,
         sources=[],
     )
+    parallel_state.destroy_model_parallel()  # the job before had another split of the same processes
     parallel.initialize(config.parallel, seed=1)
     engine = Engine(model, config, job.get("weights"), train_iters=10)
 
@@ -78,7 +83,6 @@ def run(job: dict[str, Any]) -> list[list[float]]:
             if dist.get_rank() == dist.get_world_size() - 1:
                 torch.save(gathered, job["export"] + "/logits.pt")
     dist.barrier()
-    parallel.finalize()
     return curve
 
 
