@@ -245,7 +245,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--launch", metavar="STAGE", help="print shell assignments that say how to start STAGE")
     args = parser.parse_args(argv)
     try:
-        plan = _planned(args.run_dir, args.profile or args.run_dir / "profile.yaml", args.overrides)
+        # A queued job starts what was planned when it was submitted, even if the code has been edited since:
+        # the run that submitted it holds the lock and waits for a result with that plan's fingerprint.
+        as_planned = args.launch and not args.profile and not args.overrides and RunDir(args.run_dir).plan() is not None
+        plan = _planned(args.run_dir, args.profile or args.run_dir / "profile.yaml", args.overrides, not as_planned)
         if args.launch:
             stage = _named(plan, args.launch)
             torchrun = int(stage.spec.torchrun)
@@ -256,12 +259,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _planned(path: Path, profile_name: str | Path, overrides: Sequence[str]) -> list[PlannedStage]:
+def _planned(path: Path, profile_name: str | Path, overrides: Sequence[str], write: bool) -> list[PlannedStage]:
     from pipeline.config import load_profile
 
     run_dir, profile = RunDir(path), load_profile(profile_name, overrides)
     plan = make_plan(profile, run_dir)
-    if not is_written(plan, profile, run_dir):
+    if write and not is_written(plan, profile, run_dir):
         with run_dir.lock():
             write_plan(plan, profile, run_dir)
     return plan

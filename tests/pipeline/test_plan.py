@@ -165,3 +165,17 @@ def test_launch_prints_what_the_slurm_scripts_evaluate(
     assert capsys.readouterr().out == "module=sft.train torchrun=1 nnodes=1 nproc_per_node=1\n"
     assert plan.main(["--run-dir", run_dir, "--launch", "sfft"]) == 2
     assert capsys.readouterr().err.startswith("error: unknown stage 'sfft'; did you mean 'sft'?")
+
+
+def test_launch_leaves_the_plan_of_a_queued_job_alone(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code may be edited while a job waits, and the run that submitted it holds the lock."""
+    monkeypatch.chdir(repository)
+    run_dir = RunDir(tmp_path / "run")
+    assert plan.main(["--profile", "tiny", "--run-dir", str(run_dir.path)]) == 0
+    before = run_dir.plan()
+    monkeypatch.setattr(plan, "code_version", lambda module: "edited")
+    with run_dir.lock():
+        assert plan.main(["--run-dir", str(run_dir.path), "--launch", "sft"]) == 0
+    assert run_dir.plan() == before
