@@ -10,7 +10,9 @@ import ctypes
 import hashlib
 import heapq
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +88,26 @@ def interleave(positives: list[str], negatives: Iterable[str], negative_count: i
 
 
 def _fit(file: Path, config: ClassifierConfig, seed: int) -> Any:
-    _large_blocks_from_the_kernel()
+    """The trained fastText model. It is trained in a process of its own, whose large blocks of memory are all zero.
+
+    fastText 0.9.3 fills a tenth of its input matrix for each training thread and leaves the rest as it finds it: with
+    fewer than ten threads, a model trained in a process that has lived for a while starts from what others left
+    behind, and may diverge.
+    """
+    model = file.with_suffix(".trained.bin")
+    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as fresh:
+        fresh.submit(_fit_and_save, file, config, seed, model).result()
+    loaded = fasttext.load_model(str(model))
+    model.unlink()
+    return loaded
+
+
+def _fit_and_save(file: Path, config: ClassifierConfig, seed: int, model: Path) -> None:
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries than glibc have none
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, 128 * 1024)  # larger blocks come from the kernel, zeroed, however often freed
     try:
-        return fasttext.train_supervised(
+        trained = fasttext.train_supervised(
             input=str(file),
             dim=config.dim,
             lr=config.lr,
@@ -104,17 +123,7 @@ def _fit(file: Path, config: ClassifierConfig, seed: int) -> Any:
         if "NaN" in str(error):
             raise UsageError(f"corpus.classifier: training diverged; lower lr (it is {config.lr})") from None
         raise
-
-
-def _large_blocks_from_the_kernel() -> None:
-    """Make the C library take every large block of memory from the kernel, where it is zero.
-
-    fastText 0.9.3 fills a tenth of its input matrix for each training thread and leaves the rest as it finds it: with
-    fewer than ten threads a second model in one process trains on what the first one left behind, or diverges.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
-    if mallopt is not None:
-        mallopt(M_MMAP_THRESHOLD, 128 * 1024)
+    trained.save_model(str(model))
 
 
 def auc(positive: Scores, negative: Scores) -> float | None:

@@ -69,7 +69,7 @@ def together(folder: Path, alone: Curves) -> Curves:
     jobs += [
         {"name": "tp2-export", "parallel": PARALLEL["tp2"], "steps": 2, "export": str(folder / "tp2")},
         {"name": "pp2-export", "parallel": PARALLEL["pp2"], "tie": True, "steps": 2, "export": str(folder / "pp2")},
-        {"name": "bf16", "parallel": PARALLEL["dp2"], "dtype": "bf16", "steps": 8},
+        {"name": "bf16", "parallel": PARALLEL["dp2"], "dtype": "bf16", "steps": 3},
     ]
     return launch(folder, 2, jobs)
 
@@ -110,6 +110,6 @@ def test_the_hugging_face_export_gives_the_same_logits(folder: Path, together: C
         assert (ours[:, at] - theirs).abs().max() < 1e-4
 
 
-def test_bf16_trains(together: Curves) -> None:
-    assert torch.isfinite(torch.tensor(together["bf16"])).all()
-    assert together["bf16"][-1][1] < together["bf16"][0][1]
+def test_bf16_follows_fp32(together: Curves) -> None:
+    ours, theirs = (torch.tensor([losses for _, losses, *_ in together[name]]) for name in ("bf16", "dp2"))
+    torch.testing.assert_close(ours, theirs, rtol=5e-3, atol=0)
