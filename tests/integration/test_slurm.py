@@ -1,9 +1,13 @@
 """The Slurm scripts on a real two-node Slurm (slurm_cluster.py)."""
 
+import json
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +32,32 @@ while start == "0" and not told and time.monotonic() < deadline:
     time.sleep(0.05)
 sys.exit(75 if told else 0)
 """
+
+# The tiny profile, made as small as every stage can be
+SMALLEST = (
+    "model.num_layers=2",
+    "model.hidden_size=32",
+    "model.ffn_hidden_size=64",
+    "pretrain.train_tokens=8192",
+    "sft.train_iters=2",
+    "sft.sources.0.num_examples=200",
+    "reward.questions.num_questions=8",
+    "reward.num_solutions=2",
+    "reward.num_completions=2",
+    "reward.max_new_tokens=16",
+    "reward.micro_batch_size=2",
+    "reward.global_batch_size=4",
+    "grpo.train_iters=2",
+    "grpo.questions.num_questions=8",
+    "grpo.questions_per_step=4",
+    "grpo.group_size=2",
+    "grpo.micro_batch_size=2",
+    "grpo.global_batch_size=8",
+    "grpo.max_new_tokens=16",
+    "evals.checkpoints=[grpo]",
+    "evals.benchmarks=[{name: word_problems, limit: 4, num_samples: 2, max_new_tokens: 16}]",
+)
+STAGES = ("corpus", "pretrain", "sft", "reward", "grpo", "evals")
 
 
 @pytest.fixture
@@ -92,6 +122,35 @@ def test_a_chain_of_jobs_runs_in_order(slurm_cluster: SlurmCluster, submit_scrip
     second = submit_script(f"echo second >> {tmp_path}/order", f"--dependency=afterok:{first}")
     assert slurm_cluster.wait(second, 30)["JobState"] == "COMPLETED"
     assert (tmp_path / "order").read_text().split() == ["first", "second"]
+
+
+def test_the_whole_recipe_runs_as_a_chain_of_jobs(
+    slurm_cluster: SlurmCluster, repository: Path, tmp_path: Path
+) -> None:
+    """`--executor slurm` from the pages to the report; then one stage by its script alone, as a user would start it."""
+    run_dir = tmp_path / "run"
+    overrides = [word for override in SMALLEST for word in ("--set", override)]
+    command = [sys.executable, "-m", "pipeline.run", "--executor", "slurm", "--run-dir", str(run_dir), *overrides]
+    environment = {**os.environ, **slurm_cluster.environment}
+    done = subprocess.run(command, cwd=repository, env=environment, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    made = {stage: _manifest(run_dir, stage) for stage in STAGES}
+    assert [made[stage]["finished"] for stage in STAGES[:3]] == sorted(made[stage]["finished"] for stage in STAGES[:3])
+    assert made["pretrain"]["world_size"] == 2
+    assert (run_dir / "evals" / "report.md").is_file()
+
+    environment = {"RUN_DIR": str(run_dir), "PYTHON": sys.executable}
+    output = f"--output={tmp_path}/%j.out"
+    job = slurm_cluster.submit(output, str(repository / "slurm" / "stage3_grpo.sh"), env=environment, cwd=repository)
+    ended = slurm_cluster.wait(job, 300)
+    log = (run_dir / "logs" / "grpo.log").read_text()
+    assert (ended["JobState"], ended["NumNodes"]) == ("COMPLETED", "2"), log[-3000:]
+    assert _manifest(run_dir, "grpo")["finished"] > made["evals"]["finished"]
+
+
+def _manifest(run_dir: Path, stage: str) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((run_dir / stage / "manifest.json").read_text())
+    return manifest
 
 
 def _wait_for(files: list[Path], seconds: float) -> None:
