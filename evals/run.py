@@ -58,7 +58,7 @@ class Models:
                 log = self.stage.run_dir / "logs" / "evals-server.log"
                 server = SGLangServer(path, config, log, seed=self.stage.profile["seed"])
                 self.server = self.running.enter_context(server)
-            tokenizer = AutoTokenizer.from_pretrained(path)  # type: ignore[no-untyped-call]
+            tokenizer = AutoTokenizer.from_pretrained(path)
             self.current = Model(self.server, name, path, tokenizer, context_length(path, config))
             self.current.load()
         return self.current

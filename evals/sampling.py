@@ -16,7 +16,7 @@ from evals.client import Completion, ServerDied
 from evals.config import BenchmarkRun, EvalsConfig
 from evals.prompts import cut_at_stop
 from evals.server import SGLangServer
-from stage import Preempted, Progress, Stage, UsageError
+from stage import Preempted, Stage, UsageError
 
 Mode = Literal["greedy", "sampled"]
 TRIES = 3  # of a batch whose server dies
@@ -133,17 +133,20 @@ def ask(job: Job, model: Model, file: SampleFile, config: EvalsConfig, stage: St
     """Do the job in batches, appending each to the file. Raises Preempted between two batches when asked to stop."""
     label = f"{model.name}, {job.benchmark.spec.title}, {job.mode}"
     size = max(1, config.batch_size // job.completions)
+    right = 0
     with stage.progress(label, len(job.problems) * job.completions, "answers") as progress:
         for start in range(0, len(job.problems), size):
             if stage.preempted:
                 raise Preempted(stage.name)
             batch = job.problems[start : start + size]
-            file.append(_answers(job, model, batch, config, progress))
+            lines = _answers(job, model, batch, config)
+            file.append(lines)
+            right += sum(c["correct"] for line in lines for c in line["completions"])
+            asked = min(start + size, len(job.problems)) * job.completions
+            progress.update(len(batch) * job.completions, right=f"{right} of {asked}")
 
 
-def _answers(
-    job: Job, model: Model, batch: list[Problem], config: EvalsConfig, progress: Progress
-) -> list[dict[str, Any]]:
+def _answers(job: Job, model: Model, batch: list[Problem], config: EvalsConfig) -> list[dict[str, Any]]:
     prompts = [job.benchmark.prompt(p, job.few_shot) for p in batch]
     ids = [model.tokenizer.encode(p.text, add_special_tokens=False) for p in prompts]
     fits = [i for i in range(len(batch)) if len(ids[i]) + job.run.max_new_tokens <= model.context]
@@ -157,8 +160,6 @@ def _answers(
         completions = [_judged(job.benchmark, problem, c, model, prompts[i].stop) for c in groups.get(i, [])]
         skipped = None if i in groups else f"prompt and answer exceed the context of {model.context} tokens"
         lines.append(_line(job, problem, completions, len(ids[i]), skipped))
-    right = sum(c["correct"] for line in lines for c in line["completions"])
-    progress.update(len(batch) * job.completions, right=f"{right}/{len(batch) * job.completions}")
     return lines
 
 

@@ -68,14 +68,14 @@ def why_low(results: dict[str, dict[str, Any]], size: int) -> str | None:
     if not low or not 0 < size < SMALL_MODEL:
         return None
     return (
-        f"The model of this run has {size / 1e6:.1f} million parameters, {7e9 / size:,.0f} times fewer than the paper's "
-        "7 billion, and has read this run's small corpus, where the paper's has read hundreds of billions of tokens. "
-        "The public benchmarks ask for reading comprehension, knowledge of mathematics and several steps of exact reasoning in "
-        "free language; such a model has none of them, so it lands near zero there, and what it does get right is "
-        "mostly a small number guessed well. Those rows show that the benchmark code runs from end to end, not what "
-        "the recipe can do. What training changes shows on the task made for this size, the word problems: same "
-        "answer format, arithmetic within reach, test problems whose arithmetic training never showed. The profiles "
-        "1.3b and 7b run the same code on models for which the public benchmarks mean something."
+        f"The model of this run has {size / 1e6:.1f} million parameters, {7e9 / size:,.0f} times fewer than the "
+        "paper's 7 billion, and has read this run's small corpus, where the paper's has read hundreds of billions of "
+        "tokens. The public benchmarks ask for reading comprehension, knowledge of mathematics and several steps of "
+        "exact reasoning in free language; such a model has none of them, so it lands near zero there, and what it "
+        "does get right is mostly a small number guessed well. Those columns show that the benchmark code runs from "
+        "end to end, not what the recipe can do. What training changes shows on the task made for this size, the word "
+        "problems: GSM8K's answer format, arithmetic within reach, test problems whose arithmetic training never "
+        "showed. The profiles 1.3b and 7b run the same code on models for which the public benchmarks mean something."
     )
 
 
