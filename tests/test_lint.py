@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+
 @pytest.mark.parametrize(
     "arguments", (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]), ids=" ".join
 )

@@ -1,4 +1,4 @@
-"""The whole evaluation stage on the real SGLang server: killed once, its server killed once, and no answer asked twice."""
+"""The evaluation stage on the real SGLang server: killed once, its server killed once, and no answer asked twice."""
 
 import json
 import os
