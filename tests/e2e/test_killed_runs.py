@@ -31,7 +31,7 @@ class Run:
     """`python -m pipeline.run` as a child process, and everything it started."""
 
     def __init__(self, run_dir: Path, stages: str, repository: Path) -> None:
-        self.run_dir = run_dir
+        self.run_dir, self.began = run_dir, time.time()
         overrides = [word for override in (*SMALLEST, *LONGER) for word in ("--set", override)]
         command = [sys.executable, "-m", "pipeline.run", "--run-dir", str(run_dir), "--stages", stages, *overrides]
         self.process = psutil.Popen(command, cwd=repository, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -47,10 +47,19 @@ class Run:
         path = self.run_dir / ".work" / stage / "progress.json"
         while self.process.poll() is None:
             state = _read(path)
-            if state and "train" in state["description"] and state["done"] >= done:
+            ours = bool(state) and state["time"] > self.began  # not what a killed run left
+            if ours and "train" in state["description"] and state["done"] >= done:
                 return True
             time.sleep(0.01)
         return False
+
+    def kill_server(self) -> None:
+        """SIGKILL the SGLang server of the stage at work."""
+        tree = self.process.children(recursive=True)
+        servers = [process for process in tree if "evals.sglang_cpu" in process.cmdline()]
+        assert servers
+        for server in servers:
+            _kill(server)
 
     def kill_everything(self) -> None:
         """SIGKILL the run, the stage, its workers and its server, all at once."""
@@ -87,7 +96,7 @@ def test_reward_grpo_and_the_server_killed_at_work_still_complete(repository: Pa
     run.kill_everything()
     run = Run(run_dir, "all", repository)
     assert run.wait_for_step("grpo", 2)
-    assert _kill_servers(run_dir) > 0
+    run.kill_server()
     run.wait()
     manifests = {stage: _read(run_dir / stage / "manifest.json") for stage in STAGES}
     assert all(manifests.values())
@@ -98,16 +107,6 @@ def test_reward_grpo_and_the_server_killed_at_work_still_complete(repository: Pa
 
     again = Run(run_dir, "all", repository).wait()
     assert again.count("up to date") >= len(STAGES)
-
-
-def _kill_servers(run_dir: Path) -> int:
-    mark, killed = str(run_dir), 0
-    for process in psutil.process_iter(["cmdline", "environ"]):
-        ours = mark in (process.info["environ"] or {}).get(MARK, "")
-        if ours and "evals.sglang_cpu" in (process.info["cmdline"] or []):
-            _kill(process)
-            killed += 1
-    return killed
 
 
 def _kill(process: psutil.Process) -> None:
