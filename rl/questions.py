@@ -1,6 +1,7 @@
 """The questions that RL learns from, each with its gold answer, in an order that is a function of the seed."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,11 @@ def questions_of_step(questions: list[Question], step: int, per_step: int, seed:
     chosen = []
     for number in range(step * per_step, (step + 1) * per_step):
         epoch, position = divmod(number, len(questions))
-        chosen.append(questions[_order(len(questions), epoch, seed)[position]])
+        chosen.append(questions[epoch_order(len(questions), epoch, seed)[position]])
     return chosen
 
 
-def _order(n: int, epoch: int, seed: int) -> list[int]:
-    order: list[int] = np.random.default_rng([seed, epoch]).permutation(n).tolist()
-    return order
+@lru_cache(maxsize=2)  # a step may reach from one epoch into the next
+def epoch_order(n: int, epoch: int, seed: int) -> tuple[int, ...]:
+    """The random order in which epoch number `epoch` takes `n` items."""
+    return tuple(np.random.default_rng([seed, epoch]).permutation(n).tolist())

@@ -98,11 +98,10 @@ def _label(stage: Stage, config: "RewardConfig", tokenizer: Any) -> "list[Labell
 
 
 def _train(stage: Stage, engine: "Engine", train: Sequence["Labelled"], tokens: "StepTokens", iters: int) -> None:
-    import numpy as np
-
     from pretrain import loop
     from pretrain.engine import Batch
     from rl.batch import padded_length
+    from rl.questions import epoch_order
     from rl.reward.model import collate, prm_loss
 
     solutions = [item.solution for item in train]
@@ -110,11 +109,9 @@ def _train(stage: Stage, engine: "Engine", train: Sequence["Labelled"], tokens: 
     seed = int(stage.profile["seed"])
 
     def fetch(indices: Sequence[int]) -> Batch:
-        chosen = [
-            np.random.default_rng([seed, i // len(solutions)]).permutation(len(solutions))[i % len(solutions)]
-            for i in indices
-        ]
-        return collate([solutions[int(n)] for n in chosen], length, tokens)
+        n = len(solutions)
+        chosen = [epoch_order(n, i // n, seed)[i % n] for i in indices]
+        return collate([solutions[k] for k in chosen], length, tokens)
 
     loop.train(stage, engine, fetch, prm_loss, iters)
 
