@@ -25,12 +25,10 @@ class BenchmarkRun(Section):
     few_shot: bool = True  # whether `few_shot_checkpoints` get the benchmark's examples
 
     @model_validator(mode="after")
-    def _files_exist(self) -> "BenchmarkRun":
+    def _known(self) -> "BenchmarkRun":
         if not self.yaml_path.is_file():
             known = ", ".join(sorted(p.stem for p in BENCHMARKS.glob("*.yaml")))
             raise ValueError(f"unknown benchmark {self.name!r}; use one of {known}, or the path of a YAML file")
-        if self.path is not None and not Path(self.path).is_file():
-            raise ValueError(f"no file {self.path} (data of benchmark {self.name!r})")
         return self
 
     @property

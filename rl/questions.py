@@ -8,9 +8,8 @@ import numpy as np
 
 from evals.benchmarks.word_problems import generate
 from rl.config import Questions
-from sft.data import read_jsonl
 from sft.formats import encode_prompt
-from stage import Stage, UsageError
+from stage import Stage, UsageError, read_jsonl
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ def read_questions(stage: Stage, config: Questions, tokenizer: Any, seed: int) -
             question, gold = record.get(config.question_key), record.get(config.answer_key)
             if not isinstance(question, str) or gold is None:
                 raise UsageError(
-                    f"{path}, line {number}: expected '{config.question_key}' (string) and '{config.answer_key}', "
+                    f"{path}:{number}: expected '{config.question_key}' (string) and '{config.answer_key}', "
                     f"got keys {sorted(record)}"
                 )
             pairs.append((question, str(gold)))

@@ -1,6 +1,5 @@
 """Reads the training examples of the profile's sources."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from evals.benchmarks.word_problems import generate
 from sft.config import SftSource
 from sft.formats import Example, encode
-from stage import Stage, UsageError
+from stage import Stage, UsageError, read_jsonl
 
 
 def read_examples(stage: Stage, sources: list[SftSource], tokenizer: Any, seq_length: int, seed: int) -> list[Example]:
@@ -40,21 +39,8 @@ def _pairs(stage: Stage, source: SftSource, seed: int) -> Iterator[tuple[str, st
         yield _text(record, source.question_key, path, number), _text(record, source.solution_key, path, number)
 
 
-def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a JSONL file. Raises UsageError naming file and line for anything else."""
-    with open(path) as f:
-        for number, line in enumerate(f, start=1):
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise UsageError(f"{path}, line {number}: not JSON ({error})") from None
-            if not isinstance(record, dict):
-                raise UsageError(f"{path}, line {number}: expected an object, got {type(record).__name__}")
-            yield record
-
-
 def _text(record: dict[str, Any], key: str, path: Path, number: int) -> str:
     value = record.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise UsageError(f"{path}, line {number}: '{key}' must be a non-empty string, got {value!r}")
+        raise UsageError(f"{path}:{number}: '{key}' must be a non-empty string, got {value!r}")
     return value

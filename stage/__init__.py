@@ -7,6 +7,7 @@ Floor 0: imported by every other package, imports none of them and nothing heavi
 from stage.context import Preempted, Stage, stage_main
 from stage.errors import EXIT_REQUEUE, EXIT_USAGE, UsageError
 from stage.files import atomic_write, sha256_file
+from stage.jsonl import read_jsonl
 from stage.progress import Progress
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Stage",
     "UsageError",
     "atomic_write",
+    "read_jsonl",
     "sha256_file",
     "stage_main",
 ]

@@ -4,7 +4,6 @@ In: a BenchmarkRun of the profile. Out: a Benchmark with its problems. Adding a 
 A record without a question or with a gold answer that cannot be found is left out and counted, never scored.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from evals.config import BenchmarkRun, Section
 from evals.equivalence import is_correct, normalize
 from evals.extraction import Method, extract_answer
 from evals.prompts import CHAT_STOP, Prompt, Shots, chat_prompt, few_shot_prompt
-from stage import UsageError
+from stage import UsageError, read_jsonl
 
 METRICS: dict[str, Callable[[str, str], bool]] = {
     "equivalence": is_correct,
@@ -125,10 +124,10 @@ def read_spec(path: Path) -> BenchmarkSpec:
         raise UsageError(f"{path}: {what}") from None
 
 
-def _records(run: BenchmarkRun, spec: BenchmarkSpec, seed: int) -> Iterator[Any]:
+def _records(run: BenchmarkRun, spec: BenchmarkSpec, seed: int) -> Iterator[dict[str, Any]]:
     data = spec.data
     if run.path is not None or data.path is not None:
-        yield from _json_lines(Path(run.path) if run.path else run.yaml_path.parent / str(data.path))
+        yield from read_jsonl(Path(run.path) if run.path else run.yaml_path.parent / str(data.path))
     elif data.generator is not None:
         from evals.benchmarks.word_problems import generate
 
@@ -137,18 +136,7 @@ def _records(run: BenchmarkRun, spec: BenchmarkSpec, seed: int) -> Iterator[Any]
         yield from _dataset(data)
 
 
-def _json_lines(path: Path) -> Iterator[Any]:
-    if not path.is_file():
-        raise UsageError(f"benchmark data {path} does not exist")
-    with open(path, encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                yield json.loads(line)
-            except json.JSONDecodeError as error:
-                raise UsageError(f"{path}:{number}: not JSON ({error.msg})") from None
-
-
-def _dataset(data: Data) -> Iterator[Any]:
+def _dataset(data: Data) -> Iterator[dict[str, Any]]:
     from datasets import load_dataset
 
     for config in data.configs or (None,):
@@ -162,10 +150,8 @@ def _dataset(data: Data) -> Iterator[Any]:
         yield from rows
 
 
-def _problem(number: str, record: Any, spec: BenchmarkSpec) -> Problem | str:
+def _problem(number: str, record: dict[str, Any], spec: BenchmarkSpec) -> Problem | str:
     """The record as a Problem, or why it is none."""
-    if not isinstance(record, dict):
-        return "record is not an object"
     names = spec.fields
     for name in (names.question, names.answer):
         if record.get(name) in (None, ""):

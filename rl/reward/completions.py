@@ -15,7 +15,7 @@ from rl.reward.labels import estimate, join_steps, line_break_tokens, split_step
 from rl.reward.model import Solution
 from rl.reward.rule import decode, rule_reward
 from rl.rollout.engine import RolloutEngine
-from stage import Progress
+from stage import Progress, atomic_write
 
 QUESTIONS_PER_CHUNK = 64
 
@@ -46,7 +46,7 @@ def label_questions(
     progress: Progress,
 ) -> list[Labelled]:
     """Label all questions, going on where `path` ends."""
-    done = read_labelled(path)
+    done = read_labelled(path, config.num_solutions)
     breaks = line_break_tokens(tokenizer)
     first = max((d.question for d in done), default=-1) + 1
     progress.update(first)
@@ -61,16 +61,15 @@ def label_questions(
     return done
 
 
-def read_labelled(path: Path) -> list[Labelled]:
-    """What `path` holds; the lines of the last question, which a kill may have torn, are cut off the file."""
+def read_labelled(path: Path, num_solutions: int) -> list[Labelled]:
+    """What `path` holds; the last question, when a kill tore it apart, is cut off the file."""
     if not path.exists():
         return []
     lines = path.read_text().splitlines(keepends=True)
-    items = [Labelled(**json.loads(line)) for line in lines if line.endswith("\n")]
-    whole = items[-1].question // QUESTIONS_PER_CHUNK * QUESTIONS_PER_CHUNK if items else 0
-    kept = [item for item in items if item.question < whole]
-    path.write_text("".join(lines[: len(kept)]))
-    return kept
+    whole = sum(line.endswith("\n") for line in lines) // num_solutions * num_solutions
+    if whole < len(lines):
+        atomic_write(path, "".join(lines[:whole]))
+    return [Labelled(**json.loads(line)) for line in lines[:whole]]
 
 
 def _label_chunk(

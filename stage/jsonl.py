@@ -1,0 +1,25 @@
+"""JSONL files: one object a line, every line named when it is not."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from stage.errors import UsageError
+
+
+def read_jsonl(path: str | Path) -> Iterator[dict[str, Any]]:
+    """The objects of a JSONL file, in order. Raises UsageError naming file and line for anything else."""
+    try:
+        file = open(path, encoding="utf-8")  # noqa: SIM115  (closed below; opening it has an error of its own)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
+    with file:
+        for number, line in enumerate(file, start=1):
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise UsageError(f"{path}:{number}: not JSON ({error.msg})") from None
+            if not isinstance(record, dict):
+                raise UsageError(f"{path}:{number}: expected an object, got {type(record).__name__}")
+            yield record
