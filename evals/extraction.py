@@ -5,6 +5,7 @@ Of all the marks a text carries the last one counts: a model that corrects itsel
 """
 
 import re
+import string
 import unicodedata
 from collections.abc import Sequence
 from typing import Literal
@@ -12,7 +13,7 @@ from typing import Literal
 Found = tuple[int, str]  # where the mark begins, the answer behind it
 
 MARKS: tuple["Method", ...] = ("boxed", "hash", "phrase")
-Method = Literal["boxed", "hash", "phrase", "number", "plain"]
+Method = Literal["boxed", "hash", "phrase", "number", "choice", "index", "plain"]
 
 _BOXED = re.compile(r"\\+(?:boxed|fbox)\s*(?=\{)")
 _BOXED_BARE = re.compile(r"\\+boxed\s+([^\s$.,;{}]+)")
@@ -24,6 +25,10 @@ _CHINESE = re.compile(r"(?:最终答案|答案|结果|得数|答)\s*(?:是|为|�
 _NUMBER = re.compile(r"(?<![\w.])[-−]?[$€£¥￥]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:/\d+(?:\.\d+)?)?%?", re.ASCII)
 # What may follow "the answer is" and be an answer rather than a remark ("the answer is correct").
 _STARTS_LIKE_AN_ANSWER = re.compile(r"[\d$\\(\[{+\-−.€£¥￥]|[A-Za-z](?![A-Za-z])|[^\x00-\x7f]")
+_LETTER = re.compile(r"(?<![A-Za-z\\])[A-H](?![A-Za-z'])")
+# One or more letters, with brackets and separators; behind them nothing, a mark, or what is no word: "(A) 12", "B. Two".
+_LETTERS = re.compile(r"^\W*([A-H](?:(?:[\s,，、;和及()]|and)*[A-H](?![a-z]))*)(?:\s*$|\s*[).:：、．]|\s+[^A-Za-z\s])")
+_TEXT_BOX = re.compile(r"\\(?:text|mathrm|textbf|mathbf|boxed)\s*\{([^{}]*)\}")
 _LOOK_AT = 50  # marks of one kind, from the end; a text with more has gone astray
 _LONGEST_ANSWER = 1000  # characters; nothing longer is an answer
 _TOOL = re.compile(r"<<[^<>]*>>")  # GSM8K's calculator notes
@@ -33,7 +38,8 @@ def extract_answer(text: str, methods: Sequence[Method] = MARKS) -> str | None:
     r"""The last marked answer of `text`, or None.
 
     Marks: `boxed` (\boxed{...} with balanced braces), `hash` (GSM8K's `#### 42`), `phrase` ("The answer is 42.",
-    "答案是42。"). Only when no mark of `methods` is there: `number`, the last number of the text, or `plain`, the
+    "答案是42。"). Only when no mark of `methods` is there: `number`, the last number of the text, `choice`, its last
+    capital letter that stands alone, `index`, a whole number that counts the options from 0 (as a letter), or `plain`, the
     whole text. A mark inside another one's answer ("The answer is \boxed{42}") yields the inner answer.
     """
     found = [hit for name in methods if name in MARKS and (hit := _LAST[name](text)) is not None]
@@ -44,6 +50,11 @@ def extract_answer(text: str, methods: Sequence[Method] = MARKS) -> str | None:
     if "number" in methods:
         numbers = _NUMBER.findall(full_width_to_ascii(_TOOL.sub("", text)))
         return numbers[-1] if numbers else None
+    if "choice" in methods:
+        letters = _LETTER.findall(full_width_to_ascii(text))
+        return letters[-1] if letters else None
+    if "index" in methods and text.strip().isdecimal():
+        return string.ascii_uppercase[int(text)] if int(text) < 26 else None
     return tidy(text) if "plain" in methods and any(c.isalnum() for c in text) else None
 
 
@@ -104,6 +115,16 @@ def _sentence(text: str) -> str:
         if not in_math and depth <= 0 and (c in "。；！" or (c in ".;!" and last)):
             return text[:i]
     return text
+
+
+def choice_letters(answer: str) -> str:
+    r"""The letters that a multiple-choice answer names, in order: "(B)" -> "B", "A and C" -> "AC", "\\text{D}" -> "D".
+
+    Empty when it names none: an answer that gives the option's text instead of its letter is not guessed at.
+    """
+    plain = _TEXT_BOX.sub(r"\1", full_width_to_ascii(answer)).strip("$ ")
+    found = _LETTERS.match(plain)
+    return "".join(sorted(set(re.findall("[A-H]", found.group(1))))) if found else ""
 
 
 def full_width_to_ascii(text: str) -> str:

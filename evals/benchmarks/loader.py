@@ -12,15 +12,17 @@ from typing import Any, Literal
 import yaml
 from pydantic import PositiveInt, ValidationError, model_validator
 
+from evals.benchmarks.records import Choices, Fields, Problem, problem_of
 from evals.config import BenchmarkRun, Section
 from evals.equivalence import is_correct, normalize
-from evals.extraction import Method, extract_answer
+from evals.extraction import Method, choice_letters, extract_answer
 from evals.prompts import CHAT_STOP, Prompt, Shots, chat_prompt, few_shot_prompt
 from stage import UsageError, read_jsonl
 
 METRICS: dict[str, Callable[[str, str], bool]] = {
     "equivalence": is_correct,
     "exact": lambda gold, answer: normalize(gold) == normalize(answer),
+    "choice": lambda gold, answer: bool(choice_letters(gold)) and choice_letters(gold) == choice_letters(answer),
 }
 
 
@@ -41,15 +43,6 @@ class Data(Section):
         return self
 
 
-class Fields(Section):
-    """The names of the record's fields. `level` and `subject` only group the results."""
-
-    question: str = "question"
-    answer: str = "answer"
-    level: str | None = None
-    subject: str | None = None
-
-
 class BenchmarkSpec(Section):
     """A benchmark's YAML."""
 
@@ -57,22 +50,12 @@ class BenchmarkSpec(Section):
     language: Literal["en", "zh"] = "en"
     data: Data
     fields: Fields = Fields()
+    choices: Choices = Choices()
     gold: tuple[Method, ...] = ("plain",)  # how the answer field tells the gold answer
     instruction: str = ""
     few_shot: str | None = None  # a YAML of worked examples, relative to this one
     extraction: tuple[Method, ...]  # how an output tells its answer
-    metric: Literal["equivalence", "exact"] = "equivalence"
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One question with its gold answer."""
-
-    id: str
-    question: str
-    gold: str
-    level: str | None = None
-    subject: str | None = None
+    metric: Literal["equivalence", "exact", "choice"] = "equivalence"
 
 
 @dataclass(frozen=True)
@@ -104,7 +87,7 @@ def load(run: BenchmarkRun, seed: int, drop: Callable[[str], object]) -> Benchma
     for number, record in enumerate(_records(run, spec, seed)):
         if run.limit is not None and len(problems) == run.limit:
             break
-        problem = _problem(str(number), record, spec)
+        problem = problem_of(number, record, spec.fields, spec.choices, spec.gold)
         if isinstance(problem, Problem):
             problems.append(problem)
         else:
@@ -148,19 +131,6 @@ def _dataset(data: Data) -> Iterator[dict[str, Any]]:
                 f"data set {data.dataset} could not be loaded ({reason}); set the benchmark's path to a local JSONL"
             ) from None
         yield from rows
-
-
-def _problem(number: str, record: dict[str, Any], spec: BenchmarkSpec) -> Problem | str:
-    """The record as a Problem, or why it is none."""
-    names = spec.fields
-    for name in (names.question, names.answer):
-        if record.get(name) in (None, ""):
-            return f"no field {name!r}"
-    gold = extract_answer(str(record[names.answer]), spec.gold)
-    if gold is None:
-        return f"no gold answer in field {names.answer!r}"
-    level, subject = (str(record[n]) if n and record.get(n) is not None else None for n in (names.level, names.subject))
-    return Problem(number, str(record[names.question]), gold, level, subject)
 
 
 def _shots(path: Path) -> Shots:

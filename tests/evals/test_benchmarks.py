@@ -18,6 +18,10 @@ def no_drop(reason: str) -> None:
     raise AssertionError(f"dropped: {reason}")
 
 
+def first(names: str | tuple[str, ...]) -> str:
+    return names if isinstance(names, str) else names[0]
+
+
 def write(path: Path, records: list[object]) -> str:
     path.write_text("".join(json.dumps(r) + "\n" for r in records))
     return str(path)
@@ -34,13 +38,23 @@ def test_gold_solutions_of_the_shipped_samples_are_judged_right(repository: Path
 
 
 @pytest.mark.parametrize(
-    ("name", "file"),
-    [("gsm8k", "gsm8k/test.jsonl"), ("math", "math/test.jsonl"), ("cmath", "benchmarks/cmath-test.jsonl")],
+    ("name", "file", "problems"),
+    [
+        ("gsm8k", "gsm8k/test.jsonl", 1319),
+        ("math", "math/test.jsonl", 5000),
+        ("cmath", "benchmarks/cmath-test.jsonl", 1098),
+        ("mgsm_zh", "benchmarks/mgsm_zh-mgsm_zh.jsonl", 250),
+        ("gaokao_mathcloze", "benchmarks/agieval-gaokao-mathcloze.jsonl", 118),
+        ("gaokao_mathqa", "benchmarks/agieval-gaokao-mathqa.jsonl", 351),
+        ("sat", "benchmarks/sat-test.jsonl", 32),
+        ("ocw", "benchmarks/ocw-test.jsonl", 272),
+        ("mmlu_stem", "benchmarks/mmlu_stem-test.jsonl", 3018),
+    ],
 )
-def test_every_published_gold_solution_is_judged_right(shared_data: Path, name: str, file: str) -> None:
+def test_every_published_gold_solution_is_judged_right(shared_data: Path, name: str, file: str, problems: int) -> None:
     run = BenchmarkRun(name=name, path=str(shared_data / file))
     benchmark = load(run, 0, no_drop)
-    assert len(benchmark.problems) == {"gsm8k": 1319, "math": 5000, "cmath": 1098}[name]
+    assert len(benchmark.problems) == problems
     wrong = [p for p in benchmark.problems if not benchmark.judge(p.gold, rf"\boxed{{{p.gold}}}")[1]]
     assert wrong == []
 
@@ -58,9 +72,15 @@ def test_word_problems_come_from_the_test_split_in_both_languages() -> None:
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in BENCHMARKS.glob("*.yaml")))
 def test_every_benchmark_file_is_valid_and_its_examples_judge_themselves_right(name: str, tmp_path: Path) -> None:
-    spec = read_spec(BENCHMARKS / f"{name}.yaml")
-    record = {spec.fields.question: "What is 1 + 1?", spec.fields.answer: r"\boxed{2}" if name == "math" else "2"}
+    fields, metric = read_spec(BENCHMARKS / f"{name}.yaml").fields, read_spec(BENCHMARKS / f"{name}.yaml").metric
+    gold = {"choice": "B"}.get(metric, r"\boxed{2}" if name == "math" else "2")
+    record: dict[str, object] = {first(fields.question): "What is 1 + 1?", first(fields.answer): gold}
+    if fields.options:
+        record[first(fields.options)] = ["1", "2"]
     benchmark = load(BenchmarkRun(name=name, path=write(tmp_path / "one.jsonl", [record])), 0, no_drop)
+    assert benchmark.judge(benchmark.problems[0].gold, "The answer is $" + benchmark.problems[0].gold + "$.")[1] or (
+        name == "word_problems"  # the format is part of the task
+    )
     for _, solution in benchmark.shots.examples if benchmark.shots else ():
         answer, _ = benchmark.judge("0", solution)
         assert answer is not None
@@ -101,6 +121,36 @@ def test_unusable_records_are_left_out_and_counted(tmp_path: Path) -> None:
         "gsm8k: no field 'question'",
         "gsm8k: no gold answer in field 'answer'",
     ]
+
+
+def test_fields_have_several_names_and_reach_inside(tmp_path: Path) -> None:
+    records: list[object] = [
+        {"messages": [{"content": "a"}], "answer": 5},  # the form of DeepSeekMath's own evaluation
+        {"question": "b", "answer_number": 6},  # the hub's
+        {"messages": [], "answer": 5},
+    ]
+    dropped: list[str] = []
+    benchmark = load(BenchmarkRun(name="mgsm_zh", path=write(tmp_path / "x.jsonl", records)), 0, dropped.append)
+    assert [(p.question, p.gold) for p in benchmark.problems] == [("a", "5"), ("b", "6")]
+    assert dropped == ["mgsm_zh: no field 'question' or 'messages.0.content'"]
+
+
+def test_multiple_choice_writes_its_options_and_is_judged_by_letters(tmp_path: Path) -> None:
+    records: list[object] = [
+        {"question": "1 + 1?", "choices": ["1", "2"], "answer": 1, "subject": "sums"},  # the hub counts from 0
+        {"question": "2 + 2?", "options": ["(A) 3", "(B) 4"], "answer": "B"},
+        {"question": "3?", "answer": "B"},
+    ]
+    dropped: list[str] = []
+    benchmark = load(BenchmarkRun(name="mmlu_stem", path=write(tmp_path / "x.jsonl", records)), 0, dropped.append)
+    ask = "\nWhat of the following is the right choice? Explain your answer.\n"
+    assert [p.question for p in benchmark.problems] == [f"1 + 1?{ask}(A) 1, (B) 2", f"2 + 2?{ask}(A) 3, (B) 4"]
+    assert [p.gold for p in benchmark.problems] == ["B", "B"]
+    assert dropped == ["mmlu_stem: no field 'options' or 'choices'"]
+    for text in (r"\boxed{B}", "The answer is (B) 2.", r"$\boxed{\text{B}}$", "(A) is too small, so B."):
+        assert benchmark.judge("B", text)[1], text
+    for text in (r"\boxed{A}", r"\boxed{2}", "The answer is A, not B.", "no idea", r"\boxed{A, B}"):
+        assert not benchmark.judge("B", text)[1], text
 
 
 def test_math_record_without_a_boxed_answer_is_not_scored(tmp_path: Path) -> None:
@@ -151,7 +201,9 @@ def test_mistake_in_a_yaml_is_one_line_naming_the_key(tmp_path: Path, yaml: str,
 
 
 def test_unknown_benchmark_lists_the_known_ones() -> None:
-    with pytest.raises(ValidationError, match="unknown benchmark 'gsm'; use one of cmath, gsm8k, math, word_problems"):
+    with pytest.raises(
+        ValidationError, match="unknown benchmark 'gsm'; use one of cmath, gaokao_mathcloze, gaokao_mathqa, gsm8k"
+    ):
         BenchmarkRun(name="gsm")
 
 
