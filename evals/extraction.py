@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"(?<![\w.])[-−]?[$€£¥￥]?(?:\d{1,3}(?:,\d{3})+|\d+)
 # What may follow "the answer is" and be an answer rather than a remark ("the answer is correct").
 _STARTS_LIKE_AN_ANSWER = re.compile(r"[\d$\\(\[{+\-−.€£¥￥]|[A-Za-z](?![A-Za-z])|[^\x00-\x7f]")
 _LETTER = re.compile(r"(?<![A-Za-z\\])[A-H](?![A-Za-z'])")
-# One or more letters, with brackets and separators; behind them nothing, a mark, or what is no word: "(A) 12", "B. Two".
+# One or more letters, with brackets and separators; behind them nothing, a mark, or what is no word: "(A) 12".
 _LETTERS = re.compile(r"^\W*([A-H](?:(?:[\s,，、;和及()]|and)*[A-H](?![a-z]))*)(?:\s*$|\s*[).:：、．]|\s+[^A-Za-z\s])")
 _TEXT_BOX = re.compile(r"\\(?:text|mathrm|textbf|mathbf|boxed)\s*\{([^{}]*)\}")
 _LOOK_AT = 50  # marks of one kind, from the end; a text with more has gone astray
@@ -39,8 +39,8 @@ def extract_answer(text: str, methods: Sequence[Method] = MARKS) -> str | None:
 
     Marks: `boxed` (\boxed{...} with balanced braces), `hash` (GSM8K's `#### 42`), `phrase` ("The answer is 42.",
     "答案是42。"). Only when no mark of `methods` is there: `number`, the last number of the text, `choice`, its last
-    capital letter that stands alone, `index`, a whole number that counts the options from 0 (as a letter), or `plain`, the
-    whole text. A mark inside another one's answer ("The answer is \boxed{42}") yields the inner answer.
+    capital letter that stands alone, `index`, a whole number that counts the options from 0 (as a letter), or `plain`,
+    the whole text. A mark inside another one's answer ("The answer is \boxed{42}") yields the inner answer.
     """
     found = [hit for name in methods if name in MARKS and (hit := _LAST[name](text)) is not None]
     if found:

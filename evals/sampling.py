@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from evals.benchmarks.loader import Benchmark, Problem
+from evals.benchmarks.loader import Benchmark
+from evals.benchmarks.records import Problem
 from evals.client import Completion, ServerDied
 from evals.config import BenchmarkRun, EvalsConfig
 from evals.prompts import cut_at_stop
