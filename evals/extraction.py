@@ -13,7 +13,7 @@ from typing import Literal
 Found = tuple[int, str]  # where the mark begins, the answer behind it
 
 MARKS: tuple["Method", ...] = ("boxed", "hash", "phrase")
-Method = Literal["boxed", "hash", "phrase", "number", "choice", "index", "plain"]
+Method = Literal["boxed", "hash", "phrase", "output", "number", "choice", "index", "plain"]
 
 _BOXED = re.compile(r"\\+(?:boxed|fbox)\s*(?=\{)")
 _BOXED_BARE = re.compile(r"\\+boxed\s+([^\s$.,;{}]+)")
@@ -29,6 +29,7 @@ _LETTER = re.compile(r"(?<![A-Za-z\\])[A-H](?![A-Za-z'])")
 # One or more letters, with brackets and separators; behind them nothing, a mark, or what is no word: "(A) 12".
 _LETTERS = re.compile(r"^\W*([A-H](?:(?:[\s,，、;和及()]|and)*[A-H](?![a-z]))*)(?:\s*$|\s*[).:：、．]|\s+[^A-Za-z\s])")
 _TEXT_BOX = re.compile(r"\\(?:text|mathrm|textbf|mathbf|boxed)\s*\{([^{}]*)\}")
+_OUTPUT = re.compile(r"```output\n(.*?)(?:```|$)", re.DOTALL)  # of a tool-integrated solution
 _LOOK_AT = 50  # marks of one kind, from the end; a text with more has gone astray
 _LONGEST_ANSWER = 1000  # characters; nothing longer is an answer
 _TOOL = re.compile(r"<<[^<>]*>>")  # GSM8K's calculator notes
@@ -38,23 +39,24 @@ def extract_answer(text: str, methods: Sequence[Method] = MARKS) -> str | None:
     r"""The last marked answer of `text`, or None.
 
     Marks: `boxed` (\boxed{...} with balanced braces), `hash` (GSM8K's `#### 42`), `phrase` ("The answer is 42.",
-    "答案是42。"). Only when no mark of `methods` is there: `number`, the last number of the text, `choice`, its last
-    capital letter that stands alone, `index`, a whole number that counts the options from 0 (as a letter), or `plain`,
-    the whole text. A mark inside another one's answer ("The answer is \boxed{42}") yields the inner answer.
+    "答案是42。"). A mark inside another one's answer ("The answer is \boxed{42}") yields the inner answer.
+    Only when no mark of `methods` is there, the first of these that is named and finds something: `output`, what the
+    last program of the text printed last; `number`, the last number of the text; `choice`, its last capital letter that
+    stands alone; `index`, a whole number that counts the options from 0, as a letter; `plain`, the whole text.
     """
     found = [hit for name in methods if name in MARKS and (hit := _LAST[name](text)) is not None]
     if found:
         answer = max(found, key=lambda hit: hit[0])[1]
         inner = last_boxed(answer)
         return tidy(inner[1] if inner else answer) or None
-    if "number" in methods:
-        numbers = _NUMBER.findall(full_width_to_ascii(_TOOL.sub("", text)))
-        return numbers[-1] if numbers else None
-    if "choice" in methods:
-        letters = _LETTER.findall(full_width_to_ascii(text))
-        return letters[-1] if letters else None
-    if "index" in methods and text.strip().isdecimal():
-        return string.ascii_uppercase[int(text)] if int(text) < 26 else None
+    if "output" in methods and (printed := _OUTPUT.findall(text)):
+        return tidy(printed[-1].rstrip().rpartition("\n")[2]) or None
+    if "number" in methods and (numbers := _NUMBER.findall(full_width_to_ascii(_TOOL.sub("", text)))):
+        return numbers[-1]
+    if "choice" in methods and (letters := _LETTER.findall(full_width_to_ascii(text))):
+        return letters[-1]
+    if "index" in methods and text.strip().isdecimal() and int(text) < 26:
+        return string.ascii_uppercase[int(text)]
     return tidy(text) if "plain" in methods and any(c.isalnum() for c in text) else None
 
 

@@ -4,8 +4,11 @@ In: hf/ of the stages named in evals.checkpoints. Out: report.md, report.json, r
 samples/<checkpoint>/<benchmark>.jsonl with every completion.
 One SGLang server answers for all checkpoints; it takes over each one's weights in turn. A run that was killed goes on
 with the samples it has.
+
+The other commands (--list, --samples, --rescore) need no run and no model.
 """
 
+import argparse
 import json
 import sys
 from collections.abc import Callable
@@ -14,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evals import commands
 from evals.config import EvalsConfig
 from evals.server_config import ServerConfig
 from stage import Stage, UsageError, stage_main
@@ -73,16 +77,11 @@ def context_length(checkpoint: Path, config: ServerConfig) -> int:
     return min(longest, config.context_length or longest)
 
 
-def samples_path(folder: Path, checkpoint: str, benchmark: str) -> Path:
-    """Where the samples of a checkpoint on a benchmark are."""
-    return folder / "samples" / checkpoint / f"{benchmark}.jsonl"
-
-
 def _measure(
     name: str, benchmark: Any, run: Any, few_shot: bool, model: Callable[[str], Any], config: EvalsConfig, stage: Stage
 ) -> None:
     """Ask the checkpoint `name` whatever its samples file lacks."""
-    from evals.sampling import SampleFile, ask, missing
+    from evals.sampling import SampleFile, ask, missing, samples_path
 
     file = SampleFile(samples_path(stage.work, name, benchmark.name))
     for job in missing(benchmark, run, file, few_shot):
@@ -93,7 +92,7 @@ def _report(stage: Stage, config: EvalsConfig, checkpoints: dict[str, Path], tit
     """Score all samples, write the report, fill the manifest."""
     from evals.equivalence import judge_failures
     from evals.report import gather, write_report
-    from evals.sampling import read_samples
+    from evals.sampling import read_samples, samples_path
     from evals.scoring import Intervals
 
     samples = {b: {c: list(read_samples(samples_path(stage.work, c, b))) for c in checkpoints} for b in titles}
@@ -128,8 +127,17 @@ def _count(stage: Stage, samples: dict[str, dict[str, list[dict[str, Any]]]]) ->
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the stage."""
-    return stage_main("evals", body, argv, __doc__)
+    """Run the stage, or one of the commands that need no run directory."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run-dir", type=Path, help="run directory holding profile.yaml and plan.json: run the stage")
+    commands.add_arguments(parser)
+    args = parser.parse_args(argv)
+    code = commands.command(args)
+    if code is not None:
+        return code
+    if args.run_dir is None:
+        parser.error("give --run-dir, or one of --list, --samples, --rescore")
+    return stage_main("evals", body, ["--run-dir", str(args.run_dir)], __doc__)
 
 
 if __name__ == "__main__":

@@ -83,6 +83,11 @@ class SampleFile:
             os.fsync(f.fileno())
 
 
+def samples_path(folder: Path, checkpoint: str, benchmark: str) -> Path:
+    """Where the samples of a checkpoint on a benchmark are."""
+    return folder / "samples" / checkpoint / f"{benchmark}.jsonl"
+
+
 def drop_torn_line(path: Path) -> None:
     """Cut the file after its last newline."""
     if not path.exists():

@@ -81,9 +81,8 @@ class Benchmark:
 
 def load(run: BenchmarkRun, seed: int, drop: Callable[[str], object]) -> Benchmark:
     """The benchmark of `run` with its first `limit` problems; `drop` is called with the reason for each left out."""
-    spec = read_spec(run.yaml_path)
-    name = run.yaml_path.stem
-    problems: list[Problem] = []
+    benchmark = rules(run.name)
+    name, spec, problems = benchmark.name, benchmark.spec, benchmark.problems
     for number, record in enumerate(_records(run, spec, seed)):
         if run.limit is not None and len(problems) == run.limit:
             break
@@ -94,7 +93,17 @@ def load(run: BenchmarkRun, seed: int, drop: Callable[[str], object]) -> Benchma
             drop(f"{name}: {problem}")
     if not problems:
         raise UsageError(f"benchmark {name}: no usable problem; fields expected: {spec.fields.model_dump()}")
-    return Benchmark(name, spec, problems, _shots(run.yaml_path.parent / spec.few_shot) if spec.few_shot else None)
+    return benchmark
+
+
+def rules(name: str) -> Benchmark:
+    """The benchmark `name` (or of a YAML's path) without its problems: its prompts, its judge."""
+    try:
+        path = BenchmarkRun(name=name).yaml_path
+    except ValidationError as error:
+        raise UsageError(f"--benchmark: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+    spec = read_spec(path)
+    return Benchmark(path.stem, spec, [], _shots(path.parent / spec.few_shot) if spec.few_shot else None)
 
 
 def read_spec(path: Path) -> BenchmarkSpec:

@@ -60,6 +60,11 @@ def test_text_without_a_marked_answer_has_none(text: str) -> None:
         (r"\boxed{5}", ("hash",), None),
         (" 18. ", ("plain",), "18"),
         ("x2 is a name", ("number",), None),
+        ("```output\n5\n```\nThe first 15 minutes.", ("boxed", "output", "number"), "5"),
+        ("```output\n1\n```\n```output\na line\n3.0\n```", ("output",), "3.0"),
+        ("no program", ("output",), None),
+        ("(A) is too small, so B.", ("choice",), "B"),
+        ("3", ("index",), "D"),
     ],
 )
 def test_only_the_named_methods_are_used(text: str, methods: tuple[Method, ...], answer: str | None) -> None:

@@ -1,0 +1,216 @@
+"""What `python -m evals.run` does besides being a stage: list benchmarks, score texts that exist, score samples again.
+
+    python -m evals.run --list
+    python -m evals.run --samples FILE --benchmark gsm8k [--text-key trajectory] [--recorded-key prediction]
+    python -m evals.run --rescore runs/tiny
+
+No model runs here. `--samples` takes a JSONL of anyone's outputs with their gold answers; `--rescore` the samples that
+this program wrote. Both can leave a report (--output).
+"""
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from evals.config import BENCHMARKS
+from stage import EXIT_USAGE, Progress, UsageError, atomic_write, read_jsonl
+
+TEXT_KEYS = ("trajectory", "text", "output", "outputs", "completion", "completions", "response", "generation")
+GOLD_KEYS = ("gold", "answer", "gt", "target")
+SHOWN = 20  # differences printed; the files hold all
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of these commands."""
+    parser.add_argument("--list", action="store_true", help="name the benchmarks with their data, prompts and metric")
+    parser.add_argument("--samples", type=Path, metavar="FILE", help="score the outputs of a JSONL file")
+    parser.add_argument("--rescore", type=Path, metavar="DIR", help="judge the samples of a run or output folder again")
+    parser.add_argument("--benchmark", help="for --samples: whose rules of extraction and equality to use")
+    parser.add_argument("--text-key", help=f"for --samples: the outputs' field; default: the first of {TEXT_KEYS}")
+    parser.add_argument("--gold-key", help=f"for --samples: the gold answers' field; default: the first of {GOLD_KEYS}")
+    parser.add_argument("--recorded-key", help="for --samples: a field with another program's answer or verdict")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="where to write samples and report")
+
+
+def command(args: argparse.Namespace) -> int | None:
+    """Run the command that `args` name; None when they name none."""
+    try:
+        if args.list:
+            return list_benchmarks()
+        if args.samples:
+            return score_file(args)
+        if args.rescore:
+            return rescore(args.rescore, args.output)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    return None
+
+
+def list_benchmarks() -> int:
+    """A line a benchmark."""
+    import yaml
+
+    rows = [("name", "title", "language", "data", "few-shot", "answer", "metric")]
+    for path in sorted(BENCHMARKS.glob("*.yaml")):
+        spec = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data, shots = spec["data"], spec.get("few_shot")
+        source = data.get("dataset") or data.get("path") or f"generator {data['generator']}"
+        examples = len(yaml.safe_load((path.parent / shots).read_text(encoding="utf-8"))["examples"]) if shots else 0
+        found = ", ".join(spec["extraction"])
+        rows.append((path.stem, spec["title"], spec["language"], source, str(examples), found, spec["metric"]))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return 0
+
+
+def score_file(args: argparse.Namespace) -> int:
+    """Judge the outputs in args.samples by the rules of args.benchmark and print the figures."""
+    from evals.benchmarks.loader import rules
+
+    if args.benchmark is None:
+        raise UsageError("--samples needs --benchmark: whose rules of extraction and equality to use")
+    benchmark = rules(args.benchmark)
+    dropped: Counter[str] = Counter()
+    lines = []
+    records = list(read_jsonl(args.samples))
+    with Progress("score", len(records), "problems") as progress:
+        for number, record in enumerate(records, start=1):
+            line = _line(record, number, benchmark, args)
+            if isinstance(line, str):
+                dropped[line] += 1
+            else:
+                lines.append(line)
+            progress.update()
+    if not lines:
+        raise UsageError(f"{args.samples}: no record can be scored ({'; '.join(dropped)})")
+    _print_dropped(dropped)
+    if args.recorded_key:
+        _print_differences(lines, benchmark)
+    _print_figures({benchmark.name: {args.samples.stem: lines}})
+    if args.output:
+        _write(args.output, {benchmark.name: benchmark.spec.title}, {benchmark.name: {args.samples.stem: lines}})
+    return 0
+
+
+def rescore(folder: Path, output: Path | None) -> int:
+    """Judge every completion below `folder` again; the report and the samples go to `output` (folder/rescored)."""
+    from evals.benchmarks.loader import rules
+    from evals.sampling import read_samples
+
+    places = [p for p in (folder / "evals" / "samples", folder / "samples") if p.is_dir()]
+    files = sorted(places[0].glob("*/*.jsonl")) if places else []
+    if not files:
+        raise UsageError(f"{folder}: no samples/<checkpoint>/<benchmark>.jsonl in it, nor in its folder evals")
+    samples: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    titles, changed, judged = {}, Counter[str](), 0
+    for file in files:
+        benchmark = rules(file.stem)
+        titles[file.stem] = benchmark.spec.title
+        lines = samples.setdefault(file.stem, {}).setdefault(file.parent.name, list(read_samples(file)))
+        for completion, gold in ((c, line["gold"]) for line in lines for c in line["completions"]):
+            before = completion["correct"]
+            completion["answer"], completion["correct"] = benchmark.judge(gold, completion["text"])
+            judged += 1
+            if before != completion["correct"]:
+                changed[f"{file.stem}, {file.parent.name}: now {'right' if completion['correct'] else 'wrong'}"] += 1
+    print(f"{judged} completions judged again, {sum(changed.values())} verdicts changed")
+    for what, n in sorted(changed.items()):
+        print(f"  {n} {what}")
+    _print_figures(samples)
+    _write(output or folder / "rescored", titles, samples)
+    return 0
+
+
+def _line(record: dict[str, Any], number: int, benchmark: Any, args: argparse.Namespace) -> dict[str, Any] | str:
+    """A record of somebody's file as a line of our samples, or why it cannot be one."""
+    from evals.extraction import extract_answer
+
+    text_key, texts = _field(record, args.text_key, TEXT_KEYS)
+    gold_key, gold = _field(record, args.gold_key, GOLD_KEYS)
+    if texts is None or gold is None:
+        return f"no field {text_key if texts is None else gold_key}"
+    found = extract_answer(str(gold), ("boxed", "hash", "plain"))
+    if found is None:
+        return f"no gold answer in field {gold_key}"
+    texts = texts if isinstance(texts, list) else [texts]
+    if not all(isinstance(t, str) for t in texts):
+        return f"field {text_key} is no text"
+    completions = []
+    for text in texts:
+        answer, correct = benchmark.judge(found, text)
+        completions.append({"text": text, "answer": answer, "correct": correct, "finish_reason": "stop", "tokens": 0})
+    return {
+        "id": str(record.get("id", record.get("idx", number - 1))),
+        "mode": "greedy" if len(texts) == 1 else "sampled",
+        "level": record.get("level"),
+        "subject": record.get("subject", record.get("type")),
+        "question": str(record.get("question", record.get("problem", ""))),
+        "gold": found,
+        "prompt_tokens": 0,
+        "skipped": None,
+        "completions": completions,
+        "recorded": record.get(args.recorded_key) if args.recorded_key else None,
+    }
+
+
+def _field(record: dict[str, Any], wanted: str | None, known: tuple[str, ...]) -> tuple[str, Any]:
+    names = (wanted,) if wanted else known
+    for name in names:
+        if record.get(name) not in (None, "", []):
+            return repr(name), record[name]
+    return " or ".join(map(repr, names)), None
+
+
+def _print_dropped(dropped: Counter[str]) -> None:
+    for reason, n in dropped.items():
+        print(f"left out, not scored: {n} with {reason}")
+
+
+def _print_differences(lines: list[dict[str, Any]], benchmark: Any) -> None:
+    """Our verdicts beside the recorded ones: a recorded answer is judged against the gold, a true/false is taken."""
+    from evals.benchmarks.loader import METRICS
+
+    same = differ = 0
+    for line in lines:
+        recorded, ours = line["recorded"], line["completions"][0]
+        same_answer = METRICS[benchmark.spec.metric]
+        verdict = recorded if isinstance(recorded, bool) else same_answer(line["gold"], str(recorded))
+        same += verdict == ours["correct"]
+        if verdict != ours["correct"]:
+            differ += 1
+            if differ <= SHOWN:
+                print(f"  {line['id']}: gold {line['gold']!r}, recorded {recorded!r}, here {ours['answer']!r}")
+    print(f"verdicts like the recorded ones: {same} of {len(lines)}; {differ} differ")
+
+
+def _print_figures(samples: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
+    from evals.scoring import Intervals, summarize
+
+    for benchmark, of in samples.items():
+        for name, lines in of.items():
+            for metric, value in summarize(lines, Intervals())["metrics"].items():
+                low, high = value["interval"]
+                print(f"{benchmark}, {name}: {metric} {100 * value['value']:.1f} ({100 * low:.1f} to {100 * high:.1f})")
+
+
+def _write(folder: Path, titles: dict[str, str], samples: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
+    import json
+
+    from evals.report import gather, write_report
+    from evals.sampling import samples_path
+    from evals.scoring import Intervals
+
+    names = list(dict.fromkeys(name for of in samples.values() for name in of))
+    full = {b: {name: of.get(name, []) for name in names} for b, of in samples.items()}
+    for benchmark, of in samples.items():
+        for name, lines in of.items():
+            text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+            atomic_write(samples_path(folder, name, benchmark), text)
+    run = {"name": folder.resolve().name, "profile": "none", "code_version": "scored again"}
+    report = gather(folder, run, titles, {name: folder / name for name in names}, full, Intervals())
+    write_report(folder, report, full, 2000)
+    print(f"report: {folder / 'report.html'}")
