@@ -52,9 +52,9 @@ def extract_answer(text: str, methods: Sequence[Method] = MARKS) -> str | None:
     if "output" in methods and (printed := _OUTPUT.findall(text)):
         return tidy(printed[-1].rstrip().rpartition("\n")[2]) or None
     if "number" in methods and (numbers := _NUMBER.findall(full_width_to_ascii(_TOOL.sub("", text)))):
-        return numbers[-1]
+        return str(numbers[-1])
     if "choice" in methods and (letters := _LETTER.findall(full_width_to_ascii(text))):
-        return letters[-1]
+        return str(letters[-1])
     if "index" in methods and text.strip().isdecimal() and int(text) < 26:
         return string.ascii_uppercase[int(text)]
     return tidy(text) if "plain" in methods and any(c.isalnum() for c in text) else None

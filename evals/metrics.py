@@ -42,15 +42,55 @@ def majority(votes: Sequence[Hashable | None], right: frozenset[Hashable]) -> fl
 
 def maj_at_k(votes: Sequence[Hashable | None], right: frozenset[Hashable], k: int, seed: int = 0) -> float:
     """Mean of `majority` over the k-subsets of the votes: all, or MAJORITY_DRAWS random ones when there are more."""
-    n = len(votes)
+    subsets = _subsets(len(votes), k, seed)
+    return sum(majority([votes[i] for i in s], right) for s in subsets) / len(subsets)
+
+
+def weighted_maj_at_k(
+    votes: Sequence[Hashable | None], weights: Sequence[float], right: frozenset[Hashable], k: int, seed: int = 0
+) -> float:
+    """Mean of `weighted_majority` over the same k-subsets as `maj_at_k`."""
+    subsets = _subsets(len(votes), k, seed)
+    each = [weighted_majority([votes[i] for i in s], [weights[i] for i in s], right) for s in subsets]
+    return sum(each) / len(subsets)
+
+
+def _subsets(n: int, k: int, seed: int) -> list[tuple[int, ...]]:
     if not 1 <= k <= n:
         raise ValueError(f"need 1 <= k <= {n} votes, got k={k}")
     if math.comb(n, k) <= MAJORITY_DRAWS:
-        subsets = [[votes[i] for i in chosen] for chosen in combinations(range(n), k)]
-    else:
-        draw = np.random.default_rng(seed)
-        subsets = [[votes[i] for i in draw.choice(n, k, replace=False)] for _ in range(MAJORITY_DRAWS)]
-    return sum(majority(s, right) for s in subsets) / len(subsets)
+        return list(combinations(range(n), k))
+    draw = np.random.default_rng(seed)
+    return [tuple(draw.choice(n, k, replace=False)) for _ in range(MAJORITY_DRAWS)]
+
+
+def weighted_majority(votes: Sequence[Hashable | None], weights: Sequence[float], right: frozenset[Hashable]) -> float:
+    """`majority` with rewards for weights: W = argmax_a sum_i w_i 1[v_i = a] (Uesato et al. 2022, 2211.14275)."""
+    totals: dict[Hashable, float] = {}
+    for vote, weight in zip(votes, weights, strict=True):
+        if vote is not None:
+            totals[vote] = totals.get(vote, 0.0) + weight
+    if not totals:
+        return 0.0
+    most = max(totals.values())
+    winners = [v for v, total in totals.items() if total == most]
+    return sum(w in right for w in winners) / len(winners)
+
+
+def best_of_k(correct: Sequence[bool], rewards: Sequence[float], k: int) -> float:
+    """Chance that the best rewarded of k samples, drawn without replacement from n, is right.
+
+    best@k = sum_i correct_i [C(#{r <= r_i}, k) - C(#{r < r_i}, k)] / (C(n, k) #{r = r_i}),  equal rewards share.
+    """
+    n = len(correct)
+    if not 1 <= k <= n:
+        raise ValueError(f"need 1 <= k <= {n} samples, got k={k}")
+    total = 0.0
+    for r in set(rewards):
+        below, equal = sum(x < r for x in rewards), [c for c, x in zip(correct, rewards, strict=True) if x == r]
+        chosen = math.comb(below + len(equal), k) - math.comb(below, k)
+        total += chosen * sum(equal) / len(equal)
+    return total / math.comb(n, k)
 
 
 def bootstrap_interval(

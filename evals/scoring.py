@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from evals.equivalence import normalize, parse_number
-from evals.metrics import bootstrap_interval, curve_points, maj_at_k, mcnemar, paired_difference, pass_at_k
+from evals.metrics import (
+    best_of_k,
+    bootstrap_interval,
+    curve_points,
+    maj_at_k,
+    mcnemar,
+    paired_difference,
+    pass_at_k,
+    weighted_maj_at_k,
+)
 
 Line = dict[str, Any]
 
@@ -28,7 +37,10 @@ class Intervals:
 
 
 def per_problem(lines: list[Line]) -> dict[str, dict[str, float]]:
-    """metric -> problem id -> value between 0 and 1; metrics are accuracy (greedy), maj@k and pass@k for a few k."""
+    """metric -> problem id -> value between 0 and 1.
+
+    Metrics are accuracy (greedy), and for a few k maj@k, pass@k and, with rewards, best-of@k and weighted-maj@k.
+    """
     values: dict[str, dict[str, float]] = defaultdict(dict)
     for line in lines:
         completions = line["completions"]
@@ -42,7 +54,24 @@ def per_problem(lines: list[Line]) -> dict[str, dict[str, float]]:
         for k in curve_points(len(completions)):
             values[f"maj@{k}"][line["id"]] = maj_at_k(votes, right, k)
             values[f"pass@{k}"][line["id"]] = pass_at_k(len(completions), correct, k)
+        _rewarded(values, line["id"], completions, votes, right)
     return dict(values)
+
+
+def _rewarded(
+    values: dict[str, dict[str, float]],
+    problem: str,
+    completions: list[Line],
+    votes: list[str | None],
+    right: frozenset[str],
+) -> None:
+    """best-of@k and weighted-maj@k, where a reward model has scored every sample (rl/reward/score.py)."""
+    if not all("reward" in c for c in completions):
+        return
+    rewards = [float(c["reward"]) for c in completions]
+    for k in curve_points(len(completions)):
+        values[f"best-of@{k}"][problem] = best_of_k([c["correct"] for c in completions], rewards, k)
+        values[f"weighted-maj@{k}"][problem] = weighted_maj_at_k(votes, rewards, right, k)
 
 
 def vote(completions: list[Line]) -> tuple[list[str | None], frozenset[str]]:

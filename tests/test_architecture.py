@@ -29,6 +29,7 @@ COMMANDS = (
     "pretrain.train",
     "sft.train",
     "rl.reward.train",
+    "rl.reward.score",
     "rl.train",
     "evals.run",
     "pipeline.run",

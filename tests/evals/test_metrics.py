@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from evals.metrics import (
+    best_of_k,
     bootstrap_interval,
     curve_points,
     maj_at_k,
@@ -14,6 +15,8 @@ from evals.metrics import (
     mcnemar,
     paired_difference,
     pass_at_k,
+    weighted_maj_at_k,
+    weighted_majority,
     wilson_interval,
 )
 
@@ -54,6 +57,39 @@ def test_maj_at_k_averages_over_all_subsets() -> None:
     for k in range(1, len(votes) + 1):
         long_way = np.mean([majority([votes[i] for i in s], RIGHT) for s in combinations(range(len(votes)), k)])
         assert maj_at_k(votes, RIGHT, k) == pytest.approx(long_way, abs=1e-12)
+
+
+def test_weighted_majority_adds_rewards_instead_of_counting() -> None:
+    assert weighted_majority(["right", "a", "a"], [0.9, 0.3, 0.3], RIGHT) == 1.0
+    assert weighted_majority(["right", "a", "a"], [0.5, 0.3, 0.3], RIGHT) == 0.0
+    assert weighted_majority(["right", "a"], [0.5, 0.5], RIGHT) == 0.5
+    assert weighted_majority([None, "right"], [0.9, 0.1], RIGHT) == 1.0
+    assert weighted_majority([None], [0.9], RIGHT) == 0.0
+
+
+def test_weighted_maj_at_k_averages_over_all_subsets() -> None:
+    votes, weights = ["right", "a", "right", None, "b", "a"], [0.2, 0.7, 0.3, 0.9, 0.1, 0.4]
+    for k in range(1, len(votes) + 1):
+        subsets = list(combinations(range(len(votes)), k))
+        long_way = np.mean([weighted_majority([votes[i] for i in s], [weights[i] for i in s], RIGHT) for s in subsets])
+        assert weighted_maj_at_k(votes, weights, RIGHT, k) == pytest.approx(long_way, abs=1e-12)
+
+
+def test_equal_weights_make_the_plain_majority() -> None:
+    votes = ["right", "a", "right", "b", "a"]
+    for k in range(1, 6):
+        assert weighted_maj_at_k(votes, [1.0] * 5, RIGHT, k) == pytest.approx(maj_at_k(votes, RIGHT, k), abs=1e-12)
+
+
+@pytest.mark.parametrize("rewards", [[0.1, 0.9, 0.5, 0.3, 0.7], [0.5, 0.5, 0.5, 0.2, 0.9], [1.0] * 5])
+def test_best_of_k_is_the_share_of_subsets_whose_best_is_right(rewards: list[float]) -> None:
+    correct = [True, False, True, True, False]
+    for k in range(1, 6):
+        shares = []
+        for s in combinations(range(5), k):
+            best = [i for i in s if rewards[i] == max(rewards[j] for j in s)]
+            shares.append(np.mean([correct[i] for i in best]))
+        assert best_of_k(correct, rewards, k) == pytest.approx(np.mean(shares), abs=1e-12)
 
 
 def test_maj_at_k_of_many_votes_draws_subsets_close_to_the_mean_and_repeatably() -> None:
