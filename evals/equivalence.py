@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
+from evals.expressions import same_value, values
 from evals.extraction import MARKS, braced, extract_answer, full_width_to_ascii, last_boxed
 
 TIME_LIMIT = 5.0  # seconds for one hard check
@@ -47,7 +48,11 @@ _FRACTION = re.compile(
 )
 _MIXED = re.compile(r"^([-+]?)(\d+)(?:\\frac\{(\d+)\}\{(\d+)\}|\\frac(\d)(\d)| +(\d+)/(\d+))$", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"^[-+]?0,\d+$")
+_COMMA_DECIMAL = re.compile(r"^[-+]?\d+,\d+$")
 _MEMBER = re.compile(r"^(\$*)[a-zA-Z]\s*\\in(?![a-zA-Z])\s*")  # Math-Verify takes `x \in [0,1]` for an equation
+_LAST_VARIABLE = re.compile(r"(.[-+*/^].*\d)\s*([a-zA-Z])$")  # Math-Verify takes the c of `6+9c` for a unit
+# An inline formula does not begin and end with a line break (so say Math-Verify's labels); a displayed one may.
+_OPEN_FORMULA = re.compile(r"(?<!\$)\$ *\n[^$]*\n *\$(?!\$)|\\\( *\n(?:(?!\\\)).)*\n *\\\)", re.DOTALL)
 _NAMED = re.compile(r"^([a-zA-Z](?:_\{?\w\}?)?)=(?=[^=])")
 _CHOICE = re.compile(r"^\(?([A-Ea-e])[).:]?$")
 _WORD = re.compile(r"^[a-zA-Z]{3,}(?: [a-zA-Z]+)*$")
@@ -92,7 +97,8 @@ def quick_verdict(gold: str, answer: str) -> bool | None:
         if len(x[1]) == len(y[1]) > 1 and (x[0] == "") != (y[0] == ""):
             return None  # "(1,2)" and "1,2"
         return x[0] == y[0] and _same_numbers(x[1], y[1], ordered=x[0] != "")
-    return _words_verdict(a, b)
+    verdict = _words_verdict(a, b)
+    return _same_expressions(a, b) if verdict is None else verdict
 
 
 def normalize(answer: str) -> str:
@@ -105,7 +111,7 @@ def normalize(answer: str) -> str:
             s = s if opening in inner or closing in inner else inner.strip()
     s = _WRAPPERS.sub(lambda m: r"\frac" if "frac" in m.group() else "", s).replace("{,}", ",").replace("~", " ")
     s = _DEGREES.sub("", s.strip().rstrip(".").strip())
-    s = _UNIT_CHINESE.sub("", _UNIT_WORD.sub("", _UNIT_TEXT.sub("", s)))
+    s = _UNIT_CHINESE.sub("", _UNIT_WORD.sub(_without_unit, _UNIT_TEXT.sub("", s)))
     s = _CURRENCY.sub(r"\1", _TEXT.sub(lambda m: m.group(1).strip(), s).strip())
     if choice := _CHOICE.match(s):
         return choice.group(1).upper()
@@ -113,6 +119,14 @@ def normalize(answer: str) -> str:
         return s.lower()
     s = re.sub(r"(?<=\d) +(?=\d)", "\0", s)  # "3 1/2" is a mixed number, "4 2" is not 42
     return re.sub(r"\s+", "", s).replace("\0", " ")
+
+
+def _without_unit(unit: re.Match[str]) -> str:
+    """Nothing; but a letter behind a sum, or close behind what is no number, is a variable: `6+9h`, `3\\sqrt{2}h`."""
+    before, word = unit.string[: unit.start()], unit.group().strip()
+    if len(word) > 1 or parse_number(before.replace(" ", "")) is not None:
+        return ""
+    return unit.group() if re.search(r"[+-]", before[1:]) or unit.group() == word else ""
 
 
 def parse_number(s: str) -> Number | None:
@@ -193,7 +207,7 @@ def _numbers(s: str) -> tuple[str, list[Number]] | None:
     if len(s) > 2 and s[0] in "([" and s[-1] in ")]":
         brackets, s = s[0] + s[-1], s[1:-1]
     if not brackets and _DECIMAL_COMMA.match(s):
-        return None  # 0,5 may be a half or two numbers
+        return None
     parts = [parse_number(p) for p in s.split(",")]
     values = [p for p in parts if p is not None]
     return (brackets, values) if len(values) == len(parts) and len(parts) > 1 else None
@@ -209,10 +223,36 @@ def _same_numbers(a: list[Number], b: list[Number], ordered: bool) -> bool:
     return all(same_number(x, y) for x, y in zip(a, b, strict=True))
 
 
+def _same_expressions(a: str, b: str) -> bool | None:
+    """Expressions, or tuples and intervals of them, by their values; None when a parser has to decide."""
+    (left, xs), (right, ys) = _parts(a), _parts(b)
+    if "%" in a + b or (len(xs) > 1 and len(ys) > 1 and left != right):
+        return None
+    shaped = [r"\begin{" in s or r"\cup" in s for s in (a, b)]
+    if shaped[0] != shaped[1] and values(b if shaped[0] else a) is not None:
+        return False  # a matrix or a union is no single value
+    if len(xs) != len(ys):
+        if any(_COMMA_DECIMAL.match(s) for s in (a, b)):
+            return None  # 0,5 may be a half or two numbers
+        return False if all(values(p) is not None for p in (*xs, *ys)) else None
+    if len(xs) > 1 and not left:
+        return None  # in any order
+    verdicts = [same_value(x, y) for x, y in zip(xs, ys, strict=True)]
+    return False if False in verdicts else None if None in verdicts else True
+
+
+def _parts(s: str) -> tuple[str, list[str]]:
+    """`(1,x+2)` -> ("()", ["1", "x+2"]): the brackets around a list, its entries split at the commas."""
+    if len(s) > 2 and s[0] in "([" and s[-1] in ")]" and "," in s:
+        return s[0] + s[-1], s[1:-1].split(",")
+    return "", s.split(",")
+
+
 def _words_verdict(a: str, b: str) -> bool | None:
-    """Two words or choices that differ are different answers; anything else takes a parser."""
-    plain = all(_WORD.match(s) or _CHOICE.match(s) for s in (a, b))
-    return False if plain else None
+    """Two words or choices that differ are different answers, and none is a number; anything else takes a parser."""
+    plain = [bool(_WORD.match(s) or _CHOICE.match(s)) for s in (a, b)]
+    numbers = [parse_number(s) is not None for s in (a, b)]
+    return False if any(plain) and all(p or n for p, n in zip(plain, numbers, strict=True)) else None
 
 
 def _quotient(sign: str, top: str, bottom: str) -> Fraction | None:
@@ -231,11 +271,11 @@ def _judged(gold: str, answer: str) -> bool:
 
 def _for_judge(text: str) -> str:
     """The answer as boxed LaTeX where it is plain which it is, else the end of the text for Math-Verify to search."""
-    text = _unescape(full_width_to_ascii(text[-MAX_TEXT:]))
+    text = _OPEN_FORMULA.sub("", _unescape(full_width_to_ascii(text[-MAX_TEXT:])))
     answer = _final(text)
     if answer is None:
         return text
-    answer = _MEMBER.sub(r"\1", answer)
+    answer = _LAST_VARIABLE.sub(r"\1{\2}", _MEMBER.sub(r"\1", answer))
     return answer if "$" in answer or braced(f"{{{answer}}}", 0) != answer else rf"\boxed{{{answer}}}"
 
 
