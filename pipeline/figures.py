@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from pretrain.config import ModelConfig, TrainingConfig
 
 SHOWN = 4  # metrics of a manifest in one table cell
+FIRST = {  # the most telling of them, where a stage has many
+    "reward": ("held_out_step_accuracy", "held_out_constant_guess_accuracy", "labelled_steps", "mean_label"),
+    "grpo": ("reward", "kl", "entropy", "steps"),
+}
 
 
 def of_profile(profile: Profile, stage: str) -> str:
@@ -49,8 +53,10 @@ def of_profile(profile: Profile, stage: str) -> str:
 
 
 def of_manifest(manifest: dict[str, Any]) -> str:
-    """The first plain numbers and words among a stage's metrics."""
-    plain = {k: v for k, v in manifest["metrics"].items() if isinstance(v, int | float | str)}
+    """The most telling numbers and words among a stage's metrics."""
+    metrics = manifest["metrics"]
+    first = [k for k in FIRST.get(manifest["stage"], ()) if k in metrics]
+    plain = {k: metrics[k] for k in dict.fromkeys([*first, *metrics]) if isinstance(metrics[k], int | float | str)}
     return "  ".join(f"{k} {_value(v)}" for k, v in list(plain.items())[:SHOWN])
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import processes
+from pipeline.figures import of_manifest
 from pipeline.plan import PlannedStage, write_plan
 from pipeline.run_dir import Attempt, RunDir
 from pipeline.status import state_of
@@ -76,8 +77,17 @@ def test_published_stage_shows_its_first_metrics(planned: tuple[RunDir, PlannedS
     (run_dir.path / "corpus").mkdir()
     metrics = {"pages": 120, "curve": [[1, 2.0]], "recall": 0.98765}
     manifest = {"fingerprint": stage.fingerprint if same else "other", "metrics": metrics, "wall_seconds": 75.0}
+    manifest["stage"] = "corpus"
     (run_dir.path / "corpus" / "manifest.json").write_text(json.dumps(manifest))
     assert state_of(run_dir, "corpus") == (state, "pages 120  recall 0.9877")
+
+
+def test_the_telling_metrics_come_first() -> None:
+    manifest = {
+        "stage": "grpo",
+        "metrics": {"clip_fraction": 0.1, "entropy": 0.2, "loss": 3.0, "reward": 0.5, "kl": 0.01},
+    }
+    assert of_manifest(manifest) == "reward 0.5  kl 0.01  entropy 0.2  clip_fraction 0.1"
 
 
 def test_commands_answer_without_importing_anything_heavy(
