@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -73,11 +74,18 @@ class Run:
         self.process.communicate()
 
 
+@pytest.fixture(scope="module")
+def uninterrupted(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run directory with corpus, pretrain and sft, made without a stop."""
+    run_dir = tmp_path_factory.mktemp("uninterrupted") / "run"
+    Run(run_dir, "..sft", repository).wait()
+    return run_dir
+
+
 def test_pretrain_and_sft_killed_anywhere_give_the_losses_of_an_uninterrupted_run(
-    repository: Path, tmp_path: Path
+    repository: Path, tmp_path: Path, uninterrupted: Path
 ) -> None:
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    Run(whole, "..sft", repository).wait()
+    killed = tmp_path / "killed"
     rng = random.Random(os.getpid())  # another moment every time
     for stage, last in (("pretrain", 9), ("sft", 11)):
         run = Run(killed, "..sft", repository)
@@ -86,11 +94,13 @@ def test_pretrain_and_sft_killed_anywhere_give_the_losses_of_an_uninterrupted_ru
         assert not (killed / stage).exists()
     Run(killed, "..sft", repository).wait()
     for stage in ("pretrain", "sft"):
-        assert _losses(killed, stage) == _losses(whole, stage)
+        assert _losses(killed, stage) == _losses(uninterrupted, stage)
 
 
-def test_reward_grpo_and_the_server_killed_at_work_still_complete(repository: Path, tmp_path: Path) -> None:
-    run_dir = tmp_path / "run"
+def test_reward_grpo_and_the_server_killed_at_work_still_complete(
+    repository: Path, tmp_path: Path, uninterrupted: Path
+) -> None:
+    run_dir = shutil.copytree(uninterrupted, tmp_path / "run")
     run = Run(run_dir, "all", repository)
     assert run.wait_for_step("grpo", 2)
     run.kill_everything()
