@@ -75,11 +75,10 @@ def build_root(base: Path, readable: Iterable[Path], scratch_bytes: int) -> None
     kernel.make_read_only(Path("/"), recursive=False)
 
 
-def empty_scratch(scratch_bytes: int) -> None:
-    """Throw the scratch folder's contents away."""
-    if os.listdir(SCRATCH):
-        kernel.unmount(SCRATCH)
-        _mount_scratch(SCRATCH, scratch_bytes)
+def renew_scratch(scratch_bytes: int) -> None:
+    """A new, empty scratch folder in place of the one there is."""
+    kernel.unmount(SCRATCH)
+    _mount_scratch(SCRATCH, scratch_bytes)
 
 
 def new_pid_namespace(own: int) -> None:

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -106,9 +105,8 @@ class _Worker:
         settings = {"limits": asdict(self.limits), "layers": self.layers, "base": str(self._base)}
         command = [sys.executable, "-P", "-s", "-X", "utf8", "-c", START, str(ROOT), json.dumps(settings)]
         pipe = subprocess.PIPE
-        self._log = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=self._log, env=ENVIRONMENT, cwd="/", start_new_session=True
+            command, stdin=pipe, stdout=pipe, stderr=pipe, env=ENVIRONMENT, cwd="/", start_new_session=True
         )
         self._read = b""
 
@@ -116,8 +114,9 @@ class _Worker:
         """Return when programs can be run; SandboxFailed when that will not be, or not safely."""
         line = self._line(START_LIMIT)
         if not line:
-            self._log.seek(0)
-            tail = self._log.read().decode(errors="replace").strip().rsplit("\n", 1)[-1]
+            assert self._process is not None and self._process.stderr is not None
+            self._process.kill()
+            tail = self._process.stderr.read().decode(errors="replace").strip().rsplit("\n", 1)[-1]
             raise SandboxFailed(f"a sandbox worker did not start: {tail or 'no answer'}")
         ready = json.loads(line)
         self.strength = ready["strength"]
@@ -153,7 +152,7 @@ class _Worker:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout, self._log):
+            for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
                 if pipe is not None:
                     pipe.close()
             self._process = None
@@ -174,4 +173,6 @@ class _Worker:
 
 def describe(executions: Sequence[Execution]) -> dict[str, Any]:
     """How many ended how."""
-    return {s: n for s in ("ok", "error", "timeout", "memory", "killed") if (n := sum(e.status == s for e in executions))}
+    return {
+        s: n for s in ("ok", "error", "timeout", "memory", "killed") if (n := sum(e.status == s for e in executions))
+    }

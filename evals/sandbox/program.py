@@ -5,6 +5,7 @@ Imports the standard library only: a remote sandbox gets this file's text in fro
 """
 
 import ast
+import contextlib
 import io
 import random
 import sys
@@ -45,10 +46,8 @@ def run(source: str) -> "tuple[str, str | None]":
         result = ("ok", None) if error.code in (None, 0) else ("error", _last_line(error))
     except BaseException as error:
         result = "error", _last_line(error)
-    try:
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # closed by the program
         sys.stdout.flush()
-    except (OSError, ValueError):  # closed by the program
-        pass
     return result
 
 
@@ -59,10 +58,11 @@ def _execute(source: str) -> object:
     sys.argv = [""]
     random.seed(0)  # the same program prints the same
     tree = ast.parse(source, "<program>")
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, "<program>", "exec"), main.__dict__)
-    if last is None:
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.Expr):
+        exec(compile(tree, "<program>", "exec"), main.__dict__)
         return None
+    exec(compile(ast.Module(tree.body[:-1], []), "<program>", "exec"), main.__dict__)
     return eval(compile(ast.Expression(last.value), "<program>", "eval"), main.__dict__)
 
 

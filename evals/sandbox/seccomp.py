@@ -8,6 +8,7 @@ import ctypes
 import errno
 import platform
 import struct
+from functools import cache
 
 from evals.sandbox.kernel import prctl
 
@@ -34,6 +35,12 @@ DENIED = {
     # memory outside of the limit on address space
     **{"memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194), "msgget": (68, 186)},
     **{"semget": (64, 190), "mq_open": (240, 180), "userfaultfd": (323, 282)},
+    # changes to files that Landlock does not see
+    **{"chmod": (90, 0), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "truncate": (76, 45)},
+    **{"chown": (92, 0), "fchown": (93, 55), "lchown": (94, 0), "fchownat": (260, 54)},
+    **{"utime": (132, 0), "utimes": (235, 0), "futimesat": (261, 0), "utimensat": (280, 88)},
+    **{"setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463)},
+    **{"removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16), "removexattrat": (466, 466)},
     # the machine
     **{"mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51)},
     **{"open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431)},
@@ -62,6 +69,7 @@ def restrict(pid: int) -> None:
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, struct.pack("HxxxxxxQ", length, ctypes.addressof(program)))
 
 
+@cache
 def filter_program(pid: int) -> bytes:
     """The filter's instructions, 8 bytes each: a list of `if call == n: return ...`, at the end `return ALLOW`."""
     machine = platform.machine()

@@ -6,6 +6,7 @@ A fork costs milliseconds where an interpreter with sympy takes a second to star
 one left behind.
 """
 
+import contextlib
 import gc
 import json
 import os
@@ -150,20 +151,16 @@ def _follow(child: int, kept: dict[int, Kept], deadline: float) -> bool:
 def _kill(child: int) -> None:
     """Kill the child and its group. In namespaces all else dies with it; elsewhere seccomp lets it have no children."""
     for kill in (os.killpg, os.kill):
-        try:
+        with contextlib.suppress(ProcessLookupError):
             kill(child, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
 
 
 def _drain(fd: int, stream: Kept) -> None:
     """Read what is left in a pipe, without waiting for more."""
     os.set_blocking(fd, False)
-    try:
+    with contextlib.suppress(BlockingIOError):
         while data := os.read(fd, CHUNK):
             stream.add(data)
-    except BlockingIOError:
-        pass
 
 
 def _verdict(report: str, ended: bool, exit_code: int, cpu: float, limits: Limits) -> tuple[str, str | None]:
