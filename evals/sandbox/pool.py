@@ -17,7 +17,6 @@ from dataclasses import asdict
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any
 
 from evals.sandbox.execution import Execution, Limits, SandboxFailed
 from evals.sandbox.walls import LAYERS
@@ -96,12 +95,14 @@ class _Worker:
     def __init__(self, limits: Limits, layers: tuple[str, ...]) -> None:
         self.limits, self.layers = limits, layers
         self.strength: list[str] = []
-        self._base = Path(tempfile.mkdtemp(prefix="mathmill-sandbox-"))
+        self._base: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._read = b""
 
     def start(self) -> None:
         """Start the process; it is ready some time later."""
+        if self._base is None:
+            self._base = Path(tempfile.mkdtemp(prefix="mathmill-sandbox-"))
         settings = {"limits": asdict(self.limits), "layers": self.layers, "base": str(self._base)}
         command = [sys.executable, "-P", "-s", "-X", "utf8", "-c", START, str(ROOT), json.dumps(settings)]
         pipe = subprocess.PIPE
@@ -146,7 +147,8 @@ class _Worker:
     def stop(self) -> None:
         """End the process and delete its folder."""
         self._end()
-        shutil.rmtree(self._base, ignore_errors=True)
+        if self._base is not None:
+            shutil.rmtree(self._base, ignore_errors=True)
 
     def _end(self) -> None:
         if self._process is not None:
@@ -169,10 +171,3 @@ class _Worker:
             self._read += data
         line, _, self._read = self._read.partition(b"\n")
         return line
-
-
-def describe(executions: Sequence[Execution]) -> dict[str, Any]:
-    """How many ended how."""
-    return {
-        s: n for s in ("ok", "error", "timeout", "memory", "killed") if (n := sum(e.status == s for e in executions))
-    }
