@@ -25,16 +25,16 @@ CHUNK = 65_536
 CUT = b"\n...\n"  # stands where output was left out
 PREIMPORTED = (
     "math cmath fractions decimal itertools functools collections random statistics re datetime calendar string heapq "
-    "bisect operator json typing dataclasses copy time numpy sympy"
+    "bisect operator json typing dataclasses copy time"
 )
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Serve until stdin ends. `settings`: limits, layers, base (an empty folder)."""
+    """Serve until stdin ends. `settings`: limits, layers, base (an empty folder), libraries (bool)."""
     requests, replies = _own_channels()
     limits = Limits(**settings["limits"])
     walls = Walls(limits, tuple(settings["layers"]), Path(settings["base"]))
-    _import_and_warm_up()
+    _import_and_warm_up(settings["libraries"])
     walls.build()
     gc.collect()
     gc.freeze()  # a child's garbage collector then leaves the pages it shares with us alone
@@ -58,9 +58,12 @@ def _send(replies: BinaryIO, message: dict[str, Any]) -> None:
     replies.flush()
 
 
-def _import_and_warm_up() -> None:
+def _import_and_warm_up(libraries: bool) -> None:
+    """A fork takes the longer the more is in memory, so numpy and sympy are there only if wanted."""
     for name in PREIMPORTED.split():
         __import__(name)
+    if not libraries:
+        return
     import numpy
     import sympy
 
