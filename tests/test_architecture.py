@@ -31,6 +31,7 @@ COMMANDS = (
     "rl.reward.train",
     "rl.train",
     "evals.run",
+    "evals.replay",
     "pipeline.run",
     "pipeline.status",
     "pipeline.plan",

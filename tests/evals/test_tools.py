@@ -206,6 +206,18 @@ def test_published_tora_solutions_print_what_they_printed(shared_data: Path, san
     assert all(r.right == r.recorded_right for r in results)
 
 
+def test_published_examples_with_sympy_print_what_they_printed(shared_data: Path, sandbox: Sandbox) -> None:
+    with open(shared_data / "tora" / "examples.jsonl", encoding="utf-8") as lines:
+        examples = [json.loads(line) for line in lines]
+    records = [{"gold": e["gt"], "trajectory": e["messages"][-1]["content"], "prediction": e["gt"]} for e in examples]
+    results = list(replay(records, sandbox))
+    assert sum(len(r.outputs) for r in results) == 25
+    # The third one's program calls a function without parameters with one: nothing ever ran it.
+    assert {r.number: o for r in results for o in r.outputs if o != SAME} == {3: "fails here, ran there"}
+    # The twelfth one's gold answer is one of the two that its question asks for.
+    assert [r.number for r in results if not r.right] == [12]
+
+
 def test_replay_lists_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def record(code: str, output: str, prose: str, prediction: str) -> dict[str, str]:
         return {
