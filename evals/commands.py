@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from evals.config import BENCHMARKS
+from evals.config import BENCHMARKS, BenchmarkRun
 from stage import EXIT_USAGE, Progress, UsageError, atomic_write, read_jsonl
 
 TEXT_KEYS = ("trajectory", "text", "output", "outputs", "completion", "completions", "response", "generation")
@@ -73,7 +73,7 @@ def score_file(args: argparse.Namespace) -> int:
 
     if args.benchmark is None:
         raise UsageError("--samples needs --benchmark: whose rules of extraction and equality to use")
-    benchmark = rules(args.benchmark)
+    benchmark = rules(BenchmarkRun.of_key(args.benchmark))
     dropped: Counter[str] = Counter()
     lines = []
     records = list(read_jsonl(args.samples))
@@ -92,7 +92,7 @@ def score_file(args: argparse.Namespace) -> int:
         _print_differences(lines, benchmark)
     _print_figures({benchmark.name: {args.samples.stem: lines}})
     if args.output:
-        _write(args.output, {benchmark.name: benchmark.spec.title}, {benchmark.name: {args.samples.stem: lines}})
+        _write(args.output, {benchmark.name: benchmark.title}, {benchmark.name: {args.samples.stem: lines}})
     return 0
 
 
@@ -108,8 +108,8 @@ def rescore(folder: Path, output: Path | None) -> int:
     samples: dict[str, dict[str, list[dict[str, Any]]]] = {}
     titles, changed, judged = {}, Counter[str](), 0
     for file in files:
-        benchmark = rules(file.stem)
-        titles[file.stem] = benchmark.spec.title
+        benchmark = rules(BenchmarkRun.of_key(file.stem))
+        titles[file.stem] = benchmark.title
         lines = samples.setdefault(file.stem, {}).setdefault(file.parent.name, list(read_samples(file)))
         for completion, gold in ((c, line["gold"]) for line in lines for c in line["completions"]):
             before = completion["correct"]
@@ -172,13 +172,10 @@ def _print_dropped(dropped: Counter[str]) -> None:
 
 def _print_differences(lines: list[dict[str, Any]], benchmark: Any) -> None:
     """Our verdicts beside the recorded ones: a recorded answer is judged against the gold, a true/false is taken."""
-    from evals.benchmarks.loader import METRICS
-
     same = differ = 0
     for line in lines:
         recorded, ours = line["recorded"], line["completions"][0]
-        same_answer = METRICS[benchmark.spec.metric]
-        verdict = recorded if isinstance(recorded, bool) else same_answer(line["gold"], str(recorded))
+        verdict = recorded if isinstance(recorded, bool) else benchmark.same(line["gold"], str(recorded))
         same += verdict == ours["correct"]
         if verdict != ours["correct"]:
             differ += 1

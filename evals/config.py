@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError, model_validator
+
+from stage import UsageError
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 
@@ -22,6 +24,8 @@ class BenchmarkRun(Section):
     limit: PositiveInt | None = None  # the first problems only; None: all
     num_samples: int = Field(default=64, ge=0)  # K of Maj@K and Pass@K; 0: greedy only
     max_new_tokens: PositiveInt = 1024
+    mode: Literal["cot", "pot", "tool"] = "cot"  # prose; a program whose output is the answer; prose and programs
+    max_rounds: PositiveInt = 4  # of mode tool: how often the model may write on; ToRA's inference has 4
     few_shot: bool = True  # whether `few_shot_checkpoints` get the benchmark's examples
 
     @model_validator(mode="after")
@@ -31,10 +35,34 @@ class BenchmarkRun(Section):
             raise ValueError(f"unknown benchmark {self.name!r}; use one of {known}, or the path of a YAML file")
         return self
 
+    @classmethod
+    def of_key(cls, key: str) -> "BenchmarkRun":
+        """The run that writes under `key`. Raises UsageError for none."""
+        name, dash, mode = key.rpartition("-")
+        fields = {"name": name, "mode": mode} if dash and mode in ("pot", "tool") else {"name": key}
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            raise UsageError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+
+    @property
+    def key(self) -> str:
+        """The benchmark's name in files and reports, with the mode unless it is the usual one."""
+        return self.yaml_path.stem + ("" if self.mode == "cot" else f"-{self.mode}")
+
     @property
     def yaml_path(self) -> Path:
         """The file that describes the benchmark."""
         return Path(self.name) if self.name.endswith(".yaml") else BENCHMARKS / f"{self.name}.yaml"
+
+
+class SandboxConfig(Section):
+    """Where the programs of the modes pot and tool run, and what one of them may use."""
+
+    url: str | None = None  # of a SandboxFusion server; None: in processes of this machine
+    workers: PositiveInt | None = None  # None: one a core
+    seconds: PositiveFloat = 10.0
+    memory_mb: PositiveInt = 1024
 
 
 class EvalsConfig(Section):
@@ -45,6 +73,7 @@ class EvalsConfig(Section):
     benchmarks: list[BenchmarkRun] = Field(
         [BenchmarkRun(name="gsm8k"), BenchmarkRun(name="math"), BenchmarkRun(name="cmath")], min_length=1
     )
+    sandbox: SandboxConfig = SandboxConfig()
     temperature: PositiveFloat = 0.7  # of the K samples; the accuracy is greedy
     top_p: float = Field(0.95, gt=0, le=1)
     batch_size: PositiveInt = 256  # completions asked of the server at once
@@ -54,7 +83,7 @@ class EvalsConfig(Section):
 
     @model_validator(mode="after")
     def _named_once(self) -> "EvalsConfig":
-        for what, names in (("checkpoints", self.checkpoints), ("benchmarks", [b.name for b in self.benchmarks])):
+        for what, names in (("checkpoints", self.checkpoints), ("benchmarks", [b.key for b in self.benchmarks])):
             if len(set(names)) < len(names):
                 raise ValueError(f"{what} names something twice: {list(names)}")
         return self

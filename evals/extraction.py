@@ -29,7 +29,9 @@ _LETTER = re.compile(r"(?<![A-Za-z\\])[A-H](?![A-Za-z'])")
 # One or more letters, with brackets and separators; behind them nothing, a mark, or what is no word: "(A) 12".
 _LETTERS = re.compile(r"^\W*([A-H](?:(?:[\s,，、;和及()]|and)*[A-H](?![a-z]))*)(?:\s*$|\s*[).:：、．]|\s+[^A-Za-z\s])")
 _TEXT_BOX = re.compile(r"\\(?:text|mathrm|textbf|mathbf|boxed)\s*\{([^{}]*)\}")
-_OUTPUT = re.compile(r"```output\n(.*?)(?:```|$)", re.DOTALL)  # of a tool-integrated solution
+# Of a tool-integrated solution: marks inside programs and outputs don't count, a comment may begin with ####.
+PROGRAMS = re.compile(r"^```(?:python|output).*?(?:^```[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_OUTPUT = re.compile(r"^```output\n(.*?)(?:^```|\Z)", re.DOTALL | re.MULTILINE)
 _LOOK_AT = 50  # marks of one kind, from the end; a text with more has gone astray
 _LONGEST_ANSWER = 1000  # characters; nothing longer is an answer
 _TOOL = re.compile(r"<<[^<>]*>>")  # GSM8K's calculator notes
@@ -44,16 +46,17 @@ def extract_answer(text: str, methods: Sequence[Method] = MARKS) -> str | None:
     last program of the text printed last; `number`, the last number of the text; `choice`, its last capital letter that
     stands alone; `index`, a whole number that counts the options from 0, as a letter; `plain`, the whole text.
     """
-    found = [hit for name in methods if name in MARKS and (hit := _LAST[name](text)) is not None]
+    prose = PROGRAMS.sub("", text) if "```" in text else text
+    found = [hit for name in methods if name in MARKS and (hit := _LAST[name](prose)) is not None]
     if found:
         answer = max(found, key=lambda hit: hit[0])[1]
         inner = last_boxed(answer)
         return tidy(inner[1] if inner else answer) or None
     if "output" in methods and (printed := _OUTPUT.findall(text)):
         return tidy(printed[-1].rstrip().rpartition("\n")[2]) or None
-    if "number" in methods and (numbers := _NUMBER.findall(full_width_to_ascii(_TOOL.sub("", text)))):
+    if "number" in methods and (numbers := _NUMBER.findall(full_width_to_ascii(_TOOL.sub("", prose)))):
         return str(numbers[-1])
-    if "choice" in methods and (letters := _LETTER.findall(full_width_to_ascii(text))):
+    if "choice" in methods and (letters := _LETTER.findall(full_width_to_ascii(prose))):
         return str(letters[-1])
     if "index" in methods and text.strip().isdecimal() and int(text) < 26:
         return string.ascii_uppercase[int(text)]

@@ -23,6 +23,17 @@ class Shots:
     examples: tuple[tuple[str, str], ...]  # question, solution
 
 
+# How a tuned model is asked to use tools: the texts of the DeepSeekMath repository's evaluation/README.md.
+TOOL_INSTRUCTIONS = {
+    "en": "Please integrate natural language reasoning with programs to solve the problem above, "
+    r"and put your final answer within \boxed{}.",
+    "zh": r"请结合自然语言和Python程序语言来解答问题，并把最终答案放置于\boxed{}中。",
+}
+# The paper asks only base models for bare programs, by examples; this text for tuned ones is ours.
+PROGRAM_INSTRUCTIONS = {
+    "en": "Please write a Python program that solves the problem above and prints the answer.",
+    "zh": "请编写一个Python程序来解答上述问题，并打印答案。",
+}
 CHAT_STOP = ("\nUser:",)  # a model that never learnt to end its turn starts the next one
 
 

@@ -31,12 +31,13 @@ def body(stage: Stage) -> None:
     checkpoints: dict[str, Path] = {name: stage.input(name) / "hf" for name in config.checkpoints}
     benchmarks = [load(run, stage.profile["seed"], stage.drop) for run in config.benchmarks]
     with ExitStack() as running:
+        sandbox = _sandbox(config, stage, running)
         models = Models(stage, checkpoints, running)
         for name in checkpoints:
             few_shot = name in config.few_shot_checkpoints
             for benchmark, run in zip(benchmarks, config.benchmarks, strict=True):
-                _measure(name, benchmark, run, few_shot and run.few_shot, models.use, config, stage)
-    _report(stage, config, checkpoints, {b.name: b.spec.title for b in benchmarks})
+                _measure(name, benchmark, run, few_shot and run.few_shot, models.use, config, stage, sandbox)
+    _report(stage, config, checkpoints, {b.name: b.title for b in benchmarks})
 
 
 @dataclass
@@ -77,15 +78,38 @@ def context_length(checkpoint: Path, config: ServerConfig) -> int:
     return min(longest, config.context_length or longest)
 
 
+def _sandbox(config: EvalsConfig, stage: Stage, running: ExitStack) -> Any:
+    """The sandbox for the models' programs where a benchmark has any, its strength in the manifest; else None."""
+    from evals.sandbox import SandboxFailed
+    from evals.tool_mode import make_sandbox
+
+    if all(run.mode == "cot" for run in config.benchmarks):
+        return None
+    sandbox: Any = make_sandbox(config.sandbox)
+    try:
+        running.enter_context(sandbox)
+    except SandboxFailed as error:
+        raise UsageError(str(error)) from None
+    stage.metrics["sandbox"] = {"strength": sandbox.strength()}
+    return sandbox
+
+
 def _measure(
-    name: str, benchmark: Any, run: Any, few_shot: bool, model: Callable[[str], Any], config: EvalsConfig, stage: Stage
+    name: str,
+    benchmark: Any,
+    run: Any,
+    few_shot: bool,
+    model: Callable[[str], Any],
+    config: EvalsConfig,
+    stage: Stage,
+    sandbox: Any,
 ) -> None:
     """Ask the checkpoint `name` whatever its samples file lacks."""
     from evals.sampling import SampleFile, ask, missing, samples_path
 
     file = SampleFile(samples_path(stage.work, name, benchmark.name))
     for job in missing(benchmark, run, file, few_shot):
-        ask(job, model(name), file, config, stage)
+        ask(job, model(name), file, config, stage, sandbox)
 
 
 def _report(stage: Stage, config: EvalsConfig, checkpoints: dict[str, Path], titles: dict[str, str]) -> None:
@@ -94,6 +118,7 @@ def _report(stage: Stage, config: EvalsConfig, checkpoints: dict[str, Path], tit
     from evals.report import gather, write_report
     from evals.sampling import read_samples, samples_path
     from evals.scoring import Intervals
+    from evals.tool_mode import count_executions
 
     samples = {b: {c: list(read_samples(samples_path(stage.work, c, b))) for c in checkpoints} for b in titles}
     run = {
@@ -112,6 +137,9 @@ def _report(stage: Stage, config: EvalsConfig, checkpoints: dict[str, Path], tit
                 stage.metrics[f"{benchmark} {checkpoint}"] = accuracy["value"]
     stage.metrics["results"] = {b: {c: r["metrics"] for c, r in of.items()} for b, of in report["results"].items()}
     stage.metrics["comparisons"] = report["comparisons"]
+    if "sandbox" in stage.metrics:
+        lines = [line for of in samples.values() for checkpoint in of.values() for line in checkpoint]
+        stage.metrics["sandbox"]["executions"] = count_executions(lines)
     stage.metrics["checks_without_verdict"] = dict(judge_failures())
 
 

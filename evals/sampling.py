@@ -15,8 +15,10 @@ from evals.benchmarks.loader import Benchmark
 from evals.benchmarks.records import Problem
 from evals.client import Completion, ServerDied
 from evals.config import BenchmarkRun, EvalsConfig
-from evals.prompts import cut_at_stop
+from evals.prompts import Prompt, cut_at_stop
+from evals.sandbox import RemoteSandbox, Sandbox
 from evals.server import SGLangServer
+from evals.tool_mode import complete, judged
 from stage import Preempted, Stage, UsageError
 
 Mode = Literal["greedy", "sampled"]
@@ -135,9 +137,19 @@ def missing(benchmark: Benchmark, run: BenchmarkRun, file: SampleFile, few_shot:
     return [Job(benchmark, run, mode, problems, few_shot) for mode, problems in left.items() if problems]
 
 
-def ask(job: Job, model: Model, file: SampleFile, config: EvalsConfig, stage: Stage) -> None:
-    """Do the job in batches, appending each to the file. Raises Preempted between two batches when asked to stop."""
-    label = f"{model.name}, {job.benchmark.spec.title}, {job.mode}"
+def ask(
+    job: Job,
+    model: Model,
+    file: SampleFile,
+    config: EvalsConfig,
+    stage: Stage,
+    sandbox: Sandbox | RemoteSandbox | None = None,
+) -> None:
+    """Do the job in batches, appending each to the file. Raises Preempted between two batches when asked to stop.
+
+    The modes pot and tool need the sandbox.
+    """
+    label = f"{model.name}, {job.benchmark.title}, {job.mode}"
     size = max(1, config.batch_size // job.completions)
     right = 0
     with stage.progress(label, len(job.problems) * job.completions, "answers") as progress:
@@ -145,35 +157,57 @@ def ask(job: Job, model: Model, file: SampleFile, config: EvalsConfig, stage: St
             if stage.preempted:
                 raise Preempted(stage.name)
             batch = job.problems[start : start + size]
-            lines = _answers(job, model, batch, config)
+            lines = _answers(job, model, batch, config, sandbox)
             file.append(lines)
             right += sum(c["correct"] for line in lines for c in line["completions"])
             asked = min(start + size, len(job.problems)) * job.completions
             progress.update(len(batch) * job.completions, right=f"{right} of {asked}")
 
 
-def _answers(job: Job, model: Model, batch: list[Problem], config: EvalsConfig) -> list[dict[str, Any]]:
+def _answers(
+    job: Job, model: Model, batch: list[Problem], config: EvalsConfig, sandbox: Sandbox | RemoteSandbox | None
+) -> list[dict[str, Any]]:
     prompts = [job.benchmark.prompt(p, job.few_shot) for p in batch]
     ids = [model.tokenizer.encode(p.text, add_special_tokens=False) for p in prompts]
     fits = [i for i in range(len(batch)) if len(ids[i]) + job.run.max_new_tokens <= model.context]
-    groups: dict[int, list[Completion]] = {}
-    if fits:
-        stop = sorted({s for p in prompts for s in p.stop})
-        sampling = sampling_parameters(job, config, model.tokenizer.eos_token_id, stop)
-        groups = dict(zip(fits, model.generate([ids[i] for i in fits], sampling, job.completions), strict=True))
-    lines = []
-    for i, problem in enumerate(batch):
-        completions = [_judged(job.benchmark, problem, c, model, prompts[i].stop) for c in groups.get(i, [])]
-        skipped = None if i in groups else f"prompt and answer exceed the context of {model.context} tokens"
-        lines.append(_line(job, problem, completions, len(ids[i]), skipped))
-    return lines
+    problems, prompts = [batch[i] for i in fits], [prompts[i] for i in fits]
+    sampling = sampling_parameters(job, config, model.tokenizer.eos_token_id)
+    if job.run.mode == "cot":
+        answers = _texts(job, model, problems, prompts, [ids[i] for i in fits], sampling)
+    else:
+        assert sandbox is not None
+        made = complete(model, sandbox, job.run, prompts, sampling, job.completions)
+        answers = [[judged(job.benchmark, p, t) for t in ts] for p, ts in zip(problems, made, strict=True)]
+    groups = dict(zip(fits, answers, strict=True))
+    skipped = f"prompt and answer exceed the context of {model.context} tokens"
+    return [
+        _line(job, problem, groups.get(i, []), len(ids[i]), None if i in groups else skipped)
+        for i, problem in enumerate(batch)
+    ]
 
 
-def sampling_parameters(job: Job, config: EvalsConfig, eos: int, stop: list[str]) -> dict[str, Any]:
-    """SGLang's sampling parameters of a job."""
+def _texts(
+    job: Job,
+    model: Model,
+    problems: list[Problem],
+    prompts: list[Prompt],
+    ids: list[list[int]],
+    sampling: dict[str, Any],
+) -> list[list[dict[str, Any]]]:
+    """The completions of each problem in prose."""
+    stop = sorted({s for p in prompts for s in p.stop})
+    groups = model.generate(ids, {**sampling, "stop": stop}, job.completions) if ids else []
+    return [
+        [_judged(job.benchmark, problem, c, model, prompt.stop) for c in group]
+        for problem, prompt, group in zip(problems, prompts, groups, strict=True)
+    ]
+
+
+def sampling_parameters(job: Job, config: EvalsConfig, eos: int) -> dict[str, Any]:
+    """SGLang's sampling parameters of a job; the prompts add their stop strings."""
     greedy = {"temperature": 0.0}
     parameters = greedy if job.mode == "greedy" else {"temperature": config.temperature, "top_p": config.top_p}
-    return {**parameters, "max_new_tokens": job.run.max_new_tokens, "stop_token_ids": [eos], "stop": stop}
+    return {**parameters, "max_new_tokens": job.run.max_new_tokens, "stop_token_ids": [eos]}
 
 
 def _judged(

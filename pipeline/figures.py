@@ -48,7 +48,7 @@ def of_profile(profile: Profile, stage: str) -> str:
             )
         case _:
             return "; ".join(
-                f"{b.name} greedy, Maj@{b.num_samples}, Pass@{b.num_samples}" for b in profile.evals.benchmarks
+                f"{b.key} greedy, Maj@{b.num_samples}, Pass@{b.num_samples}" for b in profile.evals.benchmarks
             )
 
 

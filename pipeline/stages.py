@@ -102,7 +102,7 @@ def _evals_inputs(profile: Profile) -> tuple[str, ...]:
 
 def _benchmark_files(description: Path) -> list[Path]:
     spec = yaml.safe_load(description.read_text())
-    named = (spec.get("few_shot"), spec["data"].get("path"))
+    named = (spec.get("few_shot"), spec.get("few_shot_programs"), spec["data"].get("path"))
     return [description, *(description.parent / name for name in named if name)]
 
 

@@ -32,6 +32,7 @@ COMMANDS = (
     "rl.reward.score",
     "rl.train",
     "evals.run",
+    "evals.replay",
     "pipeline.run",
     "pipeline.status",
     "pipeline.plan",

@@ -16,7 +16,15 @@ from evals.benchmarks.records import Choices, Fields, Problem, problem_of
 from evals.config import BenchmarkRun, Section
 from evals.equivalence import is_correct, normalize
 from evals.extraction import Method, choice_letters, extract_answer
-from evals.prompts import CHAT_STOP, Prompt, Shots, chat_prompt, few_shot_prompt
+from evals.prompts import (
+    CHAT_STOP,
+    PROGRAM_INSTRUCTIONS,
+    TOOL_INSTRUCTIONS,
+    Prompt,
+    Shots,
+    chat_prompt,
+    few_shot_prompt,
+)
 from stage import UsageError, read_jsonl
 
 METRICS: dict[str, Callable[[str, str], bool]] = {
@@ -54,6 +62,7 @@ class BenchmarkSpec(Section):
     gold: tuple[Method, ...] = ("plain",)  # how the answer field tells the gold answer
     instruction: str = ""
     few_shot: str | None = None  # a YAML of worked examples, relative to this one
+    few_shot_programs: str | None = None  # the same for mode pot
     extraction: tuple[Method, ...]  # how an output tells its answer
     metric: Literal["equivalence", "exact", "choice"] = "equivalence"
 
@@ -66,22 +75,38 @@ class Benchmark:
     spec: BenchmarkSpec
     problems: list[Problem]
     shots: Shots | None
+    mode: Literal["cot", "pot", "tool"] = "cot"
+
+    @property
+    def title(self) -> str:
+        """For people, with the mode unless it is the usual one."""
+        return self.spec.title + {"cot": "", "pot": ", programs", "tool": ", with tools"}[self.mode]
+
+    @property
+    def instruction(self) -> str:
+        """What follows the question in the chat form."""
+        texts = {"cot": {}, "pot": PROGRAM_INSTRUCTIONS, "tool": TOOL_INSTRUCTIONS}[self.mode]
+        return texts.get(self.spec.language, self.spec.instruction)
 
     def prompt(self, problem: Problem, few_shot: bool) -> Prompt:
         """What a model is asked: worked examples before the question if wanted and there are any, else chat."""
         if few_shot and self.shots is not None:
             return Prompt(few_shot_prompt(problem.question, self.shots), self.shots.stop)
-        return Prompt(chat_prompt(problem.question, self.spec.instruction), CHAT_STOP)
+        return Prompt(chat_prompt(problem.question, self.instruction), CHAT_STOP)
 
     def judge(self, gold: str, text: str) -> tuple[str | None, bool]:
         """The answer that an output gives, and whether it is right."""
         answer = extract_answer(text, self.spec.extraction)
-        return answer, answer is not None and METRICS[self.spec.metric](gold, answer)
+        return answer, answer is not None and self.same(gold, answer)
+
+    def same(self, gold: str, answer: str) -> bool:
+        """Whether an answer is the gold answer, by the benchmark's metric."""
+        return METRICS[self.spec.metric](gold, answer)
 
 
 def load(run: BenchmarkRun, seed: int, drop: Callable[[str], object]) -> Benchmark:
     """The benchmark of `run` with its first `limit` problems; `drop` is called with the reason for each left out."""
-    benchmark = rules(run.name)
+    benchmark = rules(run)
     name, spec, problems = benchmark.name, benchmark.spec, benchmark.problems
     for number, record in enumerate(_records(run, spec, seed)):
         if run.limit is not None and len(problems) == run.limit:
@@ -96,14 +121,12 @@ def load(run: BenchmarkRun, seed: int, drop: Callable[[str], object]) -> Benchma
     return benchmark
 
 
-def rules(name: str) -> Benchmark:
-    """The benchmark `name` (or of a YAML's path) without its problems: its prompts, its judge."""
-    try:
-        path = BenchmarkRun(name=name).yaml_path
-    except ValidationError as error:
-        raise UsageError(f"--benchmark: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
-    spec = read_spec(path)
-    return Benchmark(path.stem, spec, [], _shots(path.parent / spec.few_shot) if spec.few_shot else None)
+def rules(run: BenchmarkRun) -> Benchmark:
+    """The benchmark of `run` without its problems: its prompts, its judge."""
+    spec = read_spec(run.yaml_path)
+    examples = {"cot": spec.few_shot, "pot": spec.few_shot_programs, "tool": None}[run.mode]
+    shots = _shots(run.yaml_path.parent / examples) if examples else None
+    return Benchmark(run.key, spec, [], shots, run.mode)
 
 
 def read_spec(path: Path) -> BenchmarkSpec:

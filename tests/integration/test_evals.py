@@ -20,7 +20,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 pytestmark = pytest.mark.integration
 
 CHECKPOINTS = ["sft", "grpo"]
-PROBLEMS, SAMPLES, SHIPPED = 48, 3, 12
+PROBLEMS, SAMPLES, SHIPPED, WITH_TOOLS = 48, 3, 12, 4
 PATIENCE = 300.0  # seconds, for a server start on a busy machine
 EVALS = {
     "checkpoints": CHECKPOINTS,
@@ -36,7 +36,9 @@ EVALS = {
             "num_samples": 0,
             "max_new_tokens": 24,
         },
+        {"name": "word_problems", "mode": "tool", "limit": WITH_TOOLS, "num_samples": 0, "max_new_tokens": 24},
     ],
+    "sandbox": {"workers": 1},
 }
 SERVER = {"device": "cpu", "dtype": "float32", "max_total_tokens": 8000, "mem_fraction_static": 0.2}
 
@@ -84,9 +86,10 @@ def whole_lines(path: Path) -> list[str]:
 
 
 def servers(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
-    """The SGLang processes below the stage, not its answer judge."""
+    """The SGLang processes below the stage, not its answer judge and its sandbox."""
     children = psutil.Process(process.pid).children(recursive=True)
-    return [p for p in children if "judge.py" not in " ".join(p.cmdline())]
+    others = ("judge.py", "evals.sandbox.zygote")
+    return [p for p in children if not any(name in " ".join(p.cmdline()) for name in others)]
 
 
 def test_killed_evaluation_goes_on_where_it_was_and_survives_its_servers_death(run_dir: Path, repository: Path) -> None:
@@ -95,7 +98,7 @@ def test_killed_evaluation_goes_on_where_it_was_and_survives_its_servers_death(r
 
     process = start(run_dir, repository)
     wait_until(lambda: len(whole_lines(first)) > PROBLEMS + 2, process, run_dir)  # in the middle of the samples
-    left_behind = servers(process)
+    left_behind = psutil.Process(process.pid).children(recursive=True)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     kept = whole_lines(first)
@@ -119,6 +122,8 @@ def test_killed_evaluation_goes_on_where_it_was_and_survives_its_servers_death(r
         assert len(asked) == len(set(asked)) == 2 * PROBLEMS
         assert all(len(s["completions"]) == (1 if s["mode"] == "greedy" else SAMPLES) for s in words)
         assert [s["id"] for s in shipped] == [str(i) for i in range(SHIPPED)]
+        with_tools = [c for s in samples(output, checkpoint, "word_problems-tool") for c in s["completions"]]
+        assert all(c["rounds"] == 1 + len(c["executions"]) for c in with_tools)
     one, other = ([s["completions"] for s in samples(output, c, "word_problems")] for c in CHECKPOINTS)
     assert one != other  # each checkpoint answered with its own weights
     check_published(output)
@@ -131,10 +136,11 @@ def check_published(output: Path) -> None:
     skipped = sum(
         n for reason, n in manifest["counts"]["dropped"].items() if "exceed the context of 512 tokens" in reason
     )
-    assert manifest["counts"]["in"] == len(CHECKPOINTS) * (2 * PROBLEMS + SHIPPED)
+    assert manifest["counts"]["in"] == len(CHECKPOINTS) * (2 * PROBLEMS + SHIPPED + WITH_TOOLS)
     assert manifest["counts"]["out"] == manifest["counts"]["in"] - skipped
     assert 0.0 <= manifest["metrics"]["word_problems grpo"] <= 1.0
     assert manifest["metrics"]["checks_without_verdict"] == {}
+    assert "rlimits" in manifest["metrics"]["sandbox"]["strength"]
     assert "this run, GRPO" in (output / "report.md").read_text()
 
 

@@ -1,0 +1,134 @@
+"""The walls around one execution: found out when a worker starts, raised in the child that runs the program.
+
+In: the limits, the layers to try. Out: `Walls`, which says what it is made of (`strength`).
+Every layer the kernel offers is used, for each covers what another one leaves open.
+"""
+
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+from evals.sandbox import kernel, landlock, namespaces, seccomp
+from evals.sandbox.execution import Limits
+
+LAYERS = ("namespaces", "user", "seccomp", "landlock")  # and rlimits, which are always there
+NOBODY = 65534
+OPEN_FILES = 64
+
+
+class Walls:
+    """Made in the worker, before it does anything else: with namespaces this goes on in a new process."""
+
+    def __init__(self, limits: Limits, layers: tuple[str, ...], base: Path) -> None:
+        self.limits, self.scratch = limits, base
+        self._readable = namespaces.readable_paths()
+        self._kind: namespaces.Kind | None = None
+        if "namespaces" in layers:
+            self._kind = namespaces.usable_kind(base, self._readable, limits.file_bytes)
+        if self._kind:
+            namespaces.enter(self._kind)
+        self._become_nobody = (
+            "user" in layers and self._kind != "user" and os.geteuid() == 0 and self._nobody_can_read()
+        )
+        self._seccomp = "seccomp" in layers and seccomp.available()
+        self._landlock = landlock.version() if "landlock" in layers else 0
+        self._rules = -1
+        self._own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY) if self._kind else -1
+        self._address_space = 0
+
+    @property
+    def strength(self) -> list[str]:
+        """The layers in force, in words."""
+        return [
+            *([f"namespaces ({self._kind}): files, network, processes, ipc"] if self._kind else []),
+            *(["user nobody"] if self._become_nobody else []),
+            *(["seccomp"] if self._seccomp else []),
+            *([f"landlock {self._landlock}"] if self._landlock else []),
+            "no privileges",
+            "rlimits",
+        ]
+
+    @property
+    def enough(self) -> bool:
+        """Whether something keeps programs from the network and from files."""
+        return self._kind is not None or (self._seccomp and self._landlock > 0)
+
+    def build(self) -> None:
+        """Everything that is the same for all executions. Call after the imports: little can be read afterwards."""
+        status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+        self._address_space = int(status["VmSize"].split()[0]) * 1024
+        if self._kind:
+            namespaces.build_root(self.scratch, self._readable, self.limits.file_bytes)
+            self.scratch = namespaces.SCRATCH
+        elif self._become_nobody:
+            self.scratch.chmod(0o777)
+        if self._seccomp:
+            seccomp.filter_program(1)  # remembered: the id of every program in a namespace of its own
+        self._make_rules()
+
+    def fork(self) -> int:
+        """`os.fork`, the child in a process id namespace of its own where there are namespaces."""
+        if self._kind:
+            namespaces.new_pid_namespace(self._own_pid_namespace)
+        return os.fork()
+
+    def raise_around_this_process(self) -> None:
+        """In the child: irrevocable. Files that are open now stay open."""
+        os.setsid()
+        os.chdir(self.scratch)
+        self._limit()
+        if self._become_nobody:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+        kernel.drop_capabilities()
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        if self._landlock:
+            landlock.restrict(self._rules)
+        if self._seccomp:
+            seccomp.restrict(os.getpid())
+
+    def clean(self) -> None:
+        """After an execution: an empty scratch folder for the next one."""
+        if not os.listdir(self.scratch):
+            return
+        if self._kind:
+            namespaces.renew_scratch(self.limits.file_bytes)
+            self._make_rules()  # they hold for a folder, not for its name
+        else:
+            _empty(self.scratch)
+
+    def _make_rules(self) -> None:
+        if self._rules >= 0:
+            os.close(self._rules)
+        if self._landlock:
+            devices = map(Path, namespaces.DEVICES)
+            self._rules = landlock.rule_set([*self._readable, *devices], [self.scratch, Path("/dev/null")])
+
+    def _limit(self) -> None:
+        limits = self.limits
+        ceilings = {
+            resource.RLIMIT_CPU: limits.cpu_seconds,
+            resource.RLIMIT_AS: self._address_space + limits.memory_bytes,
+            resource.RLIMIT_FSIZE: limits.file_bytes,
+            resource.RLIMIT_NOFILE: OPEN_FILES,
+            resource.RLIMIT_CORE: 0,
+        }
+        if self._become_nobody or self._kind == "user":  # else it would count all processes of the user
+            ceilings[resource.RLIMIT_NPROC] = limits.threads
+        for what, value in ceilings.items():
+            hard = resource.getrlimit(what)[1]
+            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(what, (value, value))
+
+    def _nobody_can_read(self) -> bool:
+        """Whether another user reaches Python's libraries; in a root of their own the folders above are open."""
+        above = (parent for path in self._readable for parent in path.resolve().parents)
+        return self._kind is not None or all(parent.stat().st_mode & 0o001 for parent in above)
+
+
+def _empty(folder: Path) -> None:
+    """Delete what is in a folder, however deep and whatever its permissions: no work for recursive Python."""
+    for command in (["chmod", "-R", "u+rwx", "."], ["find", ".", "-mindepth", "1", "-delete"]):
+        subprocess.run(command, cwd=folder, stderr=subprocess.DEVNULL, env={"PATH": "/usr/bin:/bin"})
