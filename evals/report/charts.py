@@ -76,6 +76,53 @@ def line_chart(series: Sequence[Series], title: str, x_label: str, log_x: bool =
     return _svg(parts, title)
 
 
+def dot_chart(rows: Sequence[tuple[str, Sequence[Bar]]], title: str) -> str:
+    """A row a group, in it a dot with its interval for each value, in per cent: room for long names and many groups."""
+    top = nice_ceiling(max((b.high for _, bars in rows for b in bars), default=1.0) * 100)
+    left, step = min(240.0, 14 + max(_width(name) for name, _ in rows)), 8.0
+    parts, y = [], 10.0
+    for name, bars in rows:
+        height = step * len(bars) + 12
+        parts.append(_text(left - 10, y + height / 2 + 4, name, "end"))
+        parts.append(f'<line x1="{left}" x2="{WIDTH - RIGHT}" y1="{y + height}" y2="{y + height}" stroke="var(--line)"/>')
+        parts += [_dot(bar, y + 6 + step * (i + 0.5), left, top) for i, bar in enumerate(bars)]
+        y += height
+    for i in range(TICKS + 1):
+        x = _scale(i / TICKS, (0.0, 1.0), left, WIDTH - RIGHT)
+        parts.insert(0, f'<line x1="{x:.1f}" x2="{x:.1f}" y1="10" y2="{y}" stroke="var(--line)"/>')
+        parts.append(_text(x, y + 16, _short(top * i / TICKS) + "%", "middle" if i < TICKS else "end"))
+    return _svg(parts, title, y + 26)
+
+
+def reliability_chart(curve: Sequence[dict[str, float]], title: str) -> str:
+    """Predicted probability against the mean label; a dot's area is the share of the steps in it."""
+    unit, most = (0.0, 1.0), max(p["steps"] for p in curve)
+    side = HEIGHT + 60
+    parts = []
+    for i in range(TICKS + 1):
+        value = i / TICKS
+        x, y = _scale(value, unit, LEFT, side), _scale(value, unit, side - BOTTOM, TOP)
+        parts.append(f'<line x1="{LEFT}" x2="{side}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--line)"/>')
+        parts += [_text(LEFT - 6, y + 4, _short(value), "end"), _text(x, side - BOTTOM + 16, _short(value), "middle")]
+    parts.append(
+        f'<line x1="{LEFT}" y1="{side - BOTTOM}" x2="{side}" y2="{TOP}" stroke="var(--soft)" stroke-dasharray="6 4"/>'
+    )
+    points = [
+        (_scale(p["predicted"], unit, LEFT, side), _scale(p["label"], unit, side - BOTTOM, TOP), p) for p in curve
+    ]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in points)
+    parts.append(f'<polyline points="{path}" fill="none" stroke="var(--s1)" stroke-width="2"/>')
+    for x, y, p in points:
+        tip = f"predicted {p['predicted']:.3f}, label {p['label']:.3f}, {p['steps']} steps"
+        radius = 3 + 9 * math.sqrt(p["steps"] / most)
+        parts.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="var(--s1)" fill-opacity="0.55" '
+            f'stroke="var(--s1)"><title>{escape(tip)}</title></circle>'
+        )
+    parts.append(_text((LEFT + side) / 2, side - 6, "predicted p(good)", "middle"))
+    return _svg(parts, title, side, side + RIGHT)
+
+
 def nice_ceiling(x: float) -> float:
     """The smallest of 1, 2, 5 times a power of ten that is at least x, capped at 100."""
     if x <= 0:
@@ -109,8 +156,25 @@ def _frame(y_range: Sequence[float], x_marks: Sequence[tuple[float, str]], perce
     return "".join(parts)
 
 
-def _svg(parts: Sequence[str], title: str) -> str:
-    head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title, quote=True)}">'
+def _dot(bar: Bar, y: float, left: float, top: float) -> str:
+    value, low, high = (
+        _scale(100 * v, (0.0, top), left, WIDTH - RIGHT) for v in (bar.value, bar.low, min(bar.high, top))
+    )
+    tip = f"{bar.name}: {100 * bar.value:.1f} ({100 * bar.low:.1f} to {100 * bar.high:.1f})"
+    return (
+        f'<g><title>{escape(tip)}</title><path d="M{low:.1f} {y:.1f}H{high:.1f}" stroke="var(--s{bar.color})" '
+        f'stroke-width="2" stroke-opacity="0.45"/><circle cx="{value:.1f}" cy="{y:.1f}" r="3.6" '
+        f'fill="var(--s{bar.color})"/></g>'
+    )
+
+
+def _width(text: str) -> float:
+    """About how wide a text is drawn at 12 pixels; an ideograph is as wide as it is high."""
+    return sum(12.0 if ord(c) > 0x2E80 else 6.6 for c in text)
+
+
+def _svg(parts: Sequence[str], title: str, height: float = HEIGHT, width: float = WIDTH) -> str:
+    head = f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escape(title, quote=True)}">'
     return head + "".join(parts) + "</svg>"
 
 
