@@ -87,7 +87,7 @@ def group_chart(report: Report, benchmark: str, by: str, title: str) -> str:
             for color, (c, g) in enumerate(found)
             if g
         ]
-        rows.append((name.strip(), bars))
+        rows.append((f"{name.strip()}  (n={max(g['problems'] for _, g in found if g)})", bars))
     return charts.dot_chart(rows, title)
 
 

@@ -28,7 +28,7 @@ def markdown(report: Report) -> str:
     if report["why_low"]:
         parts += ["### Why the public benchmarks are near zero here", report["why_low"]]
     if (comparison := comparison_table(report)).rows:
-        note = "Differences in percentage points over the same problems, with paired bootstrap intervals."
+        note = "Percentage points over the same problems, with paired bootstrap intervals; ▲ ▼: zero excluded."
         parts += ["## What each step changed", note, _table(comparison)]
     parts += ["## Maj@K and Pass@K", "Majority vote of K samples, and the chance that one of K is right."]
     for name, title in report["benchmarks"].items():

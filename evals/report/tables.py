@@ -6,7 +6,7 @@ from typing import Any
 Report = dict[str, Any]
 NAMES = {"pretrain": "base (pretrain)", "sft": "SFT", "grpo": "GRPO"}
 GROUPINGS = {"level": "level", "subject": "subject", "length": "length of the question in characters"}
-METRIC_NAMES = {"accuracy": "Accuracy (greedy)"}
+UP, DOWN = "▲", "▼"
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,6 @@ def with_interval(metric: dict[str, Any]) -> str:
 def checkpoint_name(name: str) -> str:
     """A stage's name as the report says it."""
     return NAMES.get(name, name)
-
-
-def metric_name(metric: str) -> str:
-    """`maj@8` -> `Maj@8`."""
-    return METRIC_NAMES.get(metric, metric.capitalize())
 
 
 def main_table(report: Report) -> Table:
@@ -70,25 +65,32 @@ def vote_table(report: Report, benchmark: str) -> Table | None:
 
 
 def comparison_table(report: Report) -> Table:
-    """What each training stage changed, on the same problems."""
+    """What each training stage changed, on the same problems: a row a stage and benchmark, ▲ ▼ where zero is excluded."""
     rows = []
     for c in report["comparisons"]:
-        for metric, d in c["metrics"].items():
-            low, high = (percent(x, signed=True) for x in d["interval"])
-            verdict = "up" if d["interval"][0] > 0 else "down" if d["interval"][1] < 0 else "not told apart"
-            p = "–" if "p" not in d else "< 0.0001" if d["p"] < 1e-4 else f"{d['p']:.4f}"
-            step = f"{checkpoint_name(c['before'])} → {checkpoint_name(c['after'])}"
-            rows.append(
-                [
-                    f"{report['benchmarks'][c['benchmark']]}: {step}",
-                    metric_name(metric),
-                    percent(d["difference"], True),
-                    f"{low} to {high}",
-                    p,
-                    verdict,
-                ]
-            )
-    return Table(["Step", "Metric", "Points", f"{report['confidence']:.0%} interval", "McNemar p", "Verdict"], rows)
+        metrics, step = c["metrics"], f"{checkpoint_name(c['before'])} → {checkpoint_name(c['after'])}"
+        largest = next((m.split("@")[1] for m in metrics if "@" in m), "–")
+        p = metrics.get("accuracy", {}).get("p")
+        rows.append(
+            [
+                f"{report['benchmarks'][c['benchmark']]}: {step}",
+                _change(metrics.get("accuracy")),
+                "–" if p is None else "< 0.0001" if p < 1e-4 else f"{p:.4f}",
+                _change(metrics.get(f"maj@{largest}")),
+                _change(metrics.get(f"pass@{largest}")),
+                largest,
+            ]
+        )
+    return Table(["Step", "Accuracy (greedy)", "McNemar p", "Maj@K", "Pass@K", "K"], rows)
+
+
+def _change(difference: dict[str, Any] | None) -> str:
+    """`+33.7 (27.0 to 40.0) ▲`."""
+    if difference is None:
+        return "–"
+    low, high = difference["interval"]
+    mark = f" {UP}" if low > 0 else f" {DOWN}" if high < 0 else ""
+    return f"{percent(difference['difference'], True)} ({percent(low)} to {percent(high)}){mark}"
 
 
 def answer_table(report: Report) -> Table:

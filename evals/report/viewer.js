@@ -31,7 +31,7 @@
       (!words || (s.words ??= (data.questions[s.q] + "\n" + s.t).toLowerCase()).includes(words)));
   }
   function refresh() {
-    for (const e of document.querySelectorAll("[data-kind]")) e.hidden = e.dataset.kind !== kind;
+    for (const e of document.querySelectorAll(".controls [data-kind]")) e.hidden = e.dataset.kind !== kind;
     found = filtered();
     const right = found.filter(s => s.r).length;
     const share = found.length ? `, ${(100 * right / found.length).toFixed(1)}% right` : "";
@@ -58,7 +58,7 @@
     e.style.top = i * ROW + "px";
     for (const [key, value] of [["role", "option"], ["aria-selected", i === at], ["aria-setsize", found.length], ["aria-posinset", i + 1]])
       e.setAttribute(key, value);
-    about.append(element("b", verdict(s), s.r ? "right" : "wrong"), " · " + place(s));
+    about.append(element("b", verdict(s), s.r ? "right" : "wrong"), ` · ${place(s)} · ${s.a === null ? "no answer" : "answer " + s.a}`);
     e.append(element("span", data.questions[s.q].slice(0, 160)), about);
     e.addEventListener("click", () => choose(i));
     return e;

@@ -30,26 +30,28 @@ def viewer_data(samples: Samples, cap: int, rollouts: Rollouts) -> dict[str, lis
 
 def _answers(samples: Samples, cap: int, questions: dict[str, int]) -> Iterator[Row]:
     """Greedy answers first, taken in turn from each checkpoint and benchmark."""
-    piles = [
-        ((benchmark, checkpoint, line, c) for line in _greedy_first(lines) for c in line["completions"])
-        for benchmark, of in samples.items()
-        for checkpoint, lines in of.items()
-    ]
-    in_turn = (s for row in zip_longest(*piles) for s in row if s is not None)
-    for (benchmark, checkpoint, line, completion), _ in zip(in_turn, range(cap), strict=False):
-        yield {
-            "q": _number(line["question"], questions),
-            "g": line["gold"],
-            "a": completion["answer"],
-            "r": completion["correct"],
-            "t": completion["text"][:LONGEST_TEXT],
-            "n": completion["tokens"],
-            "f": completion["finish_reason"],
-            "b": benchmark,
-            "c": checkpoint,
-            "m": line["mode"],
-            "i": line["id"],
-        }
+    piles = [_pile(b, c, lines) for b, of in samples.items() for c, lines in of.items()]
+    in_turn = (row for rows in zip_longest(*piles) for row in rows if row is not None)
+    for row, _ in zip(in_turn, range(cap), strict=False):
+        yield {"q": _number(row.pop("question"), questions), **row}
+
+
+def _pile(benchmark: str, checkpoint: str, lines: list[Row]) -> Iterator[Row]:
+    for line in sorted(lines, key=lambda line: str(line["mode"]) != "greedy"):
+        for completion in line["completions"]:
+            yield {
+                "question": line["question"],
+                "g": line["gold"],
+                "a": completion["answer"],
+                "r": completion["correct"],
+                "t": completion["text"][:LONGEST_TEXT],
+                "n": completion["tokens"],
+                "f": completion["finish_reason"],
+                "b": benchmark,
+                "c": checkpoint,
+                "m": line["mode"],
+                "i": line["id"],
+            }
 
 
 def _rollout(line: Row, group: int, questions: dict[str, int]) -> Row:
@@ -74,6 +76,3 @@ def _rollout(line: Row, group: int, questions: dict[str, int]) -> Row:
 def _number(question: str, questions: dict[str, int]) -> int:
     return questions.setdefault(question, len(questions))
 
-
-def _greedy_first(lines: list[Row]) -> list[Row]:
-    return sorted(lines, key=lambda line: str(line["mode"]) != "greedy")
