@@ -85,7 +85,9 @@ def dot_chart(rows: Sequence[tuple[str, Sequence[Bar]]], title: str) -> str:
     for name, bars in rows:
         height = step * len(bars) + 12
         parts.append(_text(left - 10, y + height / 2 + 4, name, "end"))
-        parts.append(f'<line x1="{left}" x2="{WIDTH - RIGHT}" y1="{y + height}" y2="{y + height}" stroke="var(--line)"/>')
+        parts.append(
+            f'<line x1="{left}" x2="{WIDTH - RIGHT}" y1="{y + height}" y2="{y + height}" stroke="var(--line)"/>'
+        )
         parts += [_dot(bar, y + 6 + step * (i + 0.5), left, marks[-1]) for i, bar in enumerate(bars)]
         y += height
     for value in marks:

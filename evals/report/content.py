@@ -88,4 +88,3 @@ def why_low(results: dict[str, dict[str, Any]], size: int) -> str | None:
 
 def _accuracy(result: dict[str, Any]) -> float:
     return float(result["metrics"].get("accuracy", {}).get("value", 0.0))
-

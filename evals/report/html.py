@@ -26,7 +26,9 @@ def html(report: Report, viewer: dict[str, list[Any]], totals: dict[str, int]) -
         accuracy_chart=Markup(accuracy_chart(report)),
         vote_charts={b: Markup(c) for b in report["benchmarks"] if (c := vote_chart(report, b))},
         groups=group_sections(report),
-        reliability_chart=Markup(charts.reliability_chart(reliability, "Reliability of p(good)")) if reliability else "",
+        reliability_chart=Markup(charts.reliability_chart(reliability, "Reliability of p(good)"))
+        if reliability
+        else "",
         curve_charts=curve_charts(report),
         viewer=embed(viewer),
         names=embed({**report["benchmarks"], **{c: tables.checkpoint_name(c) for c in report["checkpoints"]}}),

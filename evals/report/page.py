@@ -18,7 +18,9 @@ from evals.report import katex
 HERE = Path(__file__).parent
 
 
-def render(template: Path, styles: Sequence[Path], scripts: Sequence[Path], connect: str = "'none'", **values: Any) -> str:
+def render(
+    template: Path, styles: Sequence[Path], scripts: Sequence[Path], connect: str = "'none'", **values: Any
+) -> str:
     """The page of a Jinja template, with KaTeX, the common style, and these styles and scripts in it.
 
     `connect` is where its scripts may send requests, as the Content-Security-Policy says it.

@@ -22,9 +22,7 @@ def viewer_data(samples: Samples, cap: int, rollouts: Rollouts) -> dict[str, lis
     """At most `cap` answers, and the rollouts given."""
     questions: dict[str, int] = {}
     answers = list(_answers(samples, cap, questions))
-    outputs = [
-        _rollout(line, number, questions) for number, group in enumerate(rollouts.groups) for line in group
-    ]
+    outputs = [_rollout(line, number, questions) for number, group in enumerate(rollouts.groups) for line in group]
     return {"questions": list(questions), "answers": answers, "rollouts": outputs}
 
 
@@ -75,4 +73,3 @@ def _rollout(line: Row, group: int, questions: dict[str, int]) -> Row:
 
 def _number(question: str, questions: dict[str, int]) -> int:
     return questions.setdefault(question, len(questions))
-
