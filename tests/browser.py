@@ -22,7 +22,7 @@ FLAGS = ("--headless=new", "--remote-debugging-port=0", "--disable-gpu", "--disa
 
 
 class Page:
-    """One tab. `errors` collects what its scripts threw or reported as errors, `requests` the addresses it asked for."""
+    """One tab. `errors` collects what its scripts threw or reported, `requests` the addresses it asked for."""
 
     def __init__(self, profile: Path) -> None:
         chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

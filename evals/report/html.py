@@ -85,7 +85,7 @@ def group_chart(report: Report, benchmark: str, by: str, title: str) -> str:
     for name in names:
         found = [(c, r[f"by_{by}"].get(name)) for c, r in results.items()]
         bars = [
-            charts.Bar(f"{tables.checkpoint_name(c)}, {name}", g["accuracy"], *g["interval"], color)
+            charts.Bar(f"{tables.checkpoint_name(c)}, {name}", g["accuracy"], g["interval"][0], g["interval"][1], color)
             for color, (c, g) in enumerate(found)
             if g
         ]

@@ -65,7 +65,7 @@ def vote_table(report: Report, benchmark: str) -> Table | None:
 
 
 def comparison_table(report: Report) -> Table:
-    """What each training stage changed, on the same problems: a row a stage and benchmark, ▲ ▼ where zero is excluded."""
+    """What each training stage changed on the same problems; ▲ ▼ where the interval excludes zero."""
     rows = []
     for c in report["comparisons"]:
         metrics, step = c["metrics"], f"{checkpoint_name(c['before'])} → {checkpoint_name(c['after'])}"

@@ -9,9 +9,9 @@ BINS = 10
 
 
 def reliability(predicted: Sequence[float], labels: Sequence[float], bins: int = BINS) -> list[dict[str, float]]:
-    """The points of the reliability curve, one for each non-empty bin of equal width, from low to high p:
+    """Points of the reliability curve (DeGroot & Fienberg 1983), one a non-empty bin of equal width, from low to high p:
 
-        predicted_b = mean of p in the bin,  label_b = mean of y in the bin,  steps_b = how many   (DeGroot, Fienberg 1983)
+        predicted_b = mean of p in the bin,  label_b = mean of y in the bin,  steps_b = how many
 
     A probability of 1 belongs to the last bin. Raises ValueError when the two differ in length.
     """

@@ -164,7 +164,8 @@ def test_keys_move_through_the_list(page: Page) -> None:
 def test_advantages_colour_an_output_or_its_steps(page: Page) -> None:
     page.run("document.querySelector('[value=rollouts]').click()")
     assert count(page) == 4
-    tints = "[...document.querySelectorAll('.advantage')].map(s => [s.textContent, s.title, s.style.getPropertyValue('--tint')])"
+    told = "[s.textContent, s.title, s.style.getPropertyValue('--tint')]"
+    tints = f"[...document.querySelectorAll('.advantage')].map(s => {told})"
     assert page.run(tints) == [["1+1=2\n#### 2", "advantage +1.0000", "var(--plus)"]]
     assert "✗ 3, −1.00" in shown(page)  # its sibling
     choose(page, "step", "2")

@@ -1,4 +1,4 @@
-"""KaTeX (MIT, see LICENSE beside this file) as two texts to inline in a page: its script, its style with the fonts in it.
+"""KaTeX (MIT, see LICENSE beside this file) as two texts to inline in a page: its script, and its style with the fonts.
 
 The files are those of the npm package, as `python -m evals.report.katex.refresh` last wrote them.
 """
