@@ -149,7 +149,8 @@ def ask(job: Job, model: Model, file: SampleFile, config: EvalsConfig, stage: St
 def _answers(job: Job, model: Model, batch: list[Problem], config: EvalsConfig) -> list[dict[str, Any]]:
     prompts = [job.benchmark.prompt(p, job.few_shot) for p in batch]
     ids = [model.tokenizer.encode(p.text, add_special_tokens=False) for p in prompts]
-    fits = [i for i in range(len(batch)) if len(ids[i]) + job.run.max_new_tokens <= model.context]
+    # SGLang refuses, and with it the batch, what fills its context to the last token
+    fits = [i for i in range(len(batch)) if len(ids[i]) + job.run.max_new_tokens < model.context]
     groups: dict[int, list[Completion]] = {}
     if fits:
         stop = sorted({s for p in prompts for s in p.stop})
