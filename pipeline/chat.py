@@ -10,6 +10,7 @@ It starts an SGLang server for the checkpoint, as the evaluation does, and stops
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,7 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--web", action="store_true", help="serve a page on 127.0.0.1")
     parser.add_argument("--port", type=int, default=8010, help="of the page; 0: any free one (%(default)s)")
     parser.add_argument("--max-new-tokens", type=int, default=512, help="of one answer (%(default)s)")
-    parser.add_argument("--temperature", type=float, default=0.0, help="0: greedy, as accuracy is measured (%(default)s)")
+    parser.add_argument(
+        "--temperature", type=float, default=0.0, help="0: greedy, as accuracy is measured (%(default)s)"
+    )
     parser.add_argument("--device", choices=("cpu", "cuda"), help="where to run the model (as the run did)")
     return parser
 
@@ -69,6 +72,7 @@ def _chat(args: argparse.Namespace) -> int:
     from evals.client import RequestRefused, ServerDied
     from evals.server import ServerStartFailed
 
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the server is stopped, not left
     log = run.path / "logs" / "chat-server.log"
     print(f"starting the server for {stage} of {run.path} (log: {log})", file=sys.stderr, flush=True)
     checkpoint, title = run.path / stage / "hf", f"{run.path.resolve().name}, {stage}"
@@ -91,7 +95,9 @@ def furthest(run: RunDir) -> str:
     for stage in CHECKPOINTS:
         if run.manifest(stage) is not None:
             return stage
-    raise UsageError(f"{run.path}: no published checkpoint ({', '.join(CHECKPOINTS)}); `python -m pipeline.run` makes one")
+    raise UsageError(
+        f"{run.path}: no published checkpoint ({', '.join(CHECKPOINTS)}); `python -m pipeline.run` makes one"
+    )
 
 
 def server_config(run: RunDir, device: str | None) -> ServerConfig:

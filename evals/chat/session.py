@@ -100,6 +100,4 @@ def open_chat(
 
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     with SGLangServer(checkpoint, config, log) as server:
-        yield Chat(
-            server.client(), tokenizer, context_length(checkpoint, config), max_new_tokens, temperature, base
-        )
+        yield Chat(server.client(), tokenizer, context_length(checkpoint, config), max_new_tokens, temperature, base)

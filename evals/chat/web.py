@@ -1,6 +1,6 @@
 """The chat as a page on this machine: GET / is the page, POST /answer streams an answer as lines of JSON.
 
-    {"turns": [{"question", "answer"}, ...], "question": str}  ->  {"text": piece} ...  and {"end": true} or {"error": str}
+    {"turns": [{"question", "answer"}, ...], "question"}  ->  {"text": piece}, ..., then {"end": true} or {"error"}
 
 The page keeps the conversation; this server keeps nothing. It listens on 127.0.0.1 and answers no other host name, so
 that no page of another site can speak to it.
