@@ -7,7 +7,7 @@ that no page of another site can speak to it.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -94,7 +94,7 @@ def read_request(body: bytes) -> tuple[list[Turn], str]:
         raise ValueError(f"expected turns and a question as JSON ({type(error).__name__})") from None
 
 
-def answer_lines(chat: Chat, turns: list[Turn], question: str) -> "Iterator[dict[str, Any]]":
+def answer_lines(chat: Chat, turns: list[Turn], question: str) -> Generator[dict[str, Any], None, None]:
     """What POST /answer sends."""
     try:
         for piece in chat.reply(turns, question):

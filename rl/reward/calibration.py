@@ -9,7 +9,7 @@ BINS = 10
 
 
 def reliability(predicted: Sequence[float], labels: Sequence[float], bins: int = BINS) -> list[dict[str, float]]:
-    """Points of the reliability curve (DeGroot & Fienberg 1983), one a non-empty bin of equal width, from low to high p:
+    """Points of the reliability curve (DeGroot & Fienberg 1983), one a filled bin of equal width, by rising p:
 
         predicted_b = mean of p in the bin,  label_b = mean of y in the bin,  steps_b = how many
 
