@@ -70,11 +70,16 @@ def line_chart(series: Sequence[Series], title: str, x_label: str, log_x: bool =
         ]
         dash = ' stroke-dasharray="6 4"' if s.dashed else ""
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="var(--s{s.color})" stroke-width="2"{dash}/>')
+        name = f'data-name="{escape(s.name)}" data-color="var(--s{s.color})"'  # for the pointer's readout, charts.js
+        parts.append(
+            f'<polyline {name} points="{path}" fill="none" stroke="var(--s{s.color})" stroke-width="2"{dash}/>'
+        )
         if len(points) <= 12:
             parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="var(--s{s.color})"/>' for x, y in points]
     parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, x_label, "middle"))
-    return _svg(parts, title)
+    axes = [LEFT, WIDTH - RIGHT, HEIGHT - BOTTOM, TOP, *x_range, *y_range]
+    axis = f'data-axes="{" ".join(f"{v:.8g}" for v in axes)}" data-x="{"log " if log_x else ""}{x_label.split()[0]}"'
+    return _svg(parts, title, attributes=axis)
 
 
 def dot_chart(rows: Sequence[tuple[str, Sequence[Bar]]], title: str) -> str:
@@ -176,8 +181,9 @@ def _width(text: str) -> float:
     return sum(12.0 if ord(c) > 0x2E80 else 6.6 for c in text)
 
 
-def _svg(parts: Sequence[str], title: str, height: float = HEIGHT, width: float = WIDTH) -> str:
-    head = f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escape(title, quote=True)}">'
+def _svg(parts: Sequence[str], title: str, height: float = HEIGHT, width: float = WIDTH, attributes: str = "") -> str:
+    label = f'role="img" aria-label="{escape(title, quote=True)}"'
+    head = f'<svg viewBox="0 0 {width:.0f} {height:.0f}" {label} {attributes}>'
     return head + "".join(parts) + "</svg>"
 
 

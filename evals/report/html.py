@@ -20,7 +20,7 @@ def html(report: Report, viewer: dict[str, list[Any]], totals: dict[str, int]) -
     return render(
         HERE / "template.html.j2",
         styles=[HERE / "report.css"],
-        scripts=[HERE / "viewer.js"],
+        scripts=[HERE / "charts.js", HERE / "viewer.js"],
         report=report,
         t=tables,
         accuracy_chart=Markup(accuracy_chart(report)),

@@ -212,3 +212,14 @@ def test_theme_button_turns_the_page_dark(page: Page) -> None:
     light = page.run("getComputedStyle(document.body).backgroundColor")
     page.run("document.getElementById('theme').click()")
     assert page.run("getComputedStyle(document.body).backgroundColor") != light
+
+
+def test_pointer_over_a_chart_reads_its_values(page: Page) -> None:
+    """The training curve of the fixture goes from (1, 2.0) to (2, 1.0)."""
+    page.run("for (const d of document.querySelectorAll('details')) d.open = true")
+    chart = "document.querySelector('svg[aria-label=\"sft: loss\"]')"
+    page.run(f"{chart}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+    box = page.run(f"(b => [b.x, b.y, b.width, b.height])({chart}.getBoundingClientRect())")
+    for share, said in ((0.12, "step 1\nloss: 2"), (0.95, "step 2\nloss: 1")):
+        page.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + share * box[2], y=box[1] + box[3] / 2)
+        assert page.run("document.getElementById('told').innerText.trim()") == said
