@@ -92,7 +92,7 @@ def _measure(
 def _report(stage: Stage, config: EvalsConfig, checkpoints: dict[str, Path], titles: dict[str, str]) -> None:
     """Score all samples, write the report, fill the manifest."""
     from evals.equivalence import judge_failures
-    from evals.report import gather, read_rollouts, write_report
+    from evals.report import Rollouts, gather, read_rollouts, write_report
     from evals.sampling import read_samples
     from evals.scoring import Intervals
 
@@ -103,7 +103,9 @@ def _report(stage: Stage, config: EvalsConfig, checkpoints: dict[str, Path], tit
         "code_version": stage.code_version,
     }
     intervals = Intervals(config.confidence, config.bootstrap_draws, stage.profile["seed"])
-    rollouts = read_rollouts(stage.run_dir / "grpo" / "samples.jsonl", config.report_rollouts)
+    rollouts = Rollouts([])
+    if "grpo" in checkpoints:
+        rollouts = read_rollouts(checkpoints["grpo"].parent / "samples.jsonl", config.report_rollouts)
     report = gather(stage.run_dir, run, titles, checkpoints, samples, intervals, rollouts.tokens)
     write_report(stage.work, report, samples, config.report_samples, rollouts)
     _count(stage, samples)
