@@ -5,6 +5,7 @@ The tests that look at pages skip where there is no Chromium (requirements/syste
 
 import asyncio
 import base64
+import importlib.util
 import itertools
 import json
 import os
@@ -100,6 +101,14 @@ class Page:
     def theme(self, name: str) -> None:
         """What the page learns of the reader's preference: light or dark."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
+
+    def barriers(self, part: str = "document") -> list[Any]:
+        """What axe-core finds against its accessibility rules in a part of the page: [rule, elements]."""
+        if not self.run("window.axe !== undefined"):
+            folder = importlib.util.find_spec("axe_playwright_python").submodule_search_locations[0]  # type: ignore[union-attr, index]
+            self.run((Path(folder) / "axe.min.js").read_text() + "; 0")
+        violations = "r => r.violations.map(v => [v.id, v.nodes.slice(0, 3).map(n => n.html)])"
+        return list(self.run(f"axe.run({part}).then({violations})"))
 
     def screenshot(self, path: Path) -> None:
         """What is in sight, as a PNG."""

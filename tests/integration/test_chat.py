@@ -92,6 +92,7 @@ def test_answers_the_same_on_the_page_in_the_terminal_and_without_streaming(
         assert page.run("document.querySelector('.question annotation').textContent") == "x^2"
         assert len(page.run("document.querySelector('.answer').textContent")) > 4
         assert page.run("document.querySelector('h1').textContent") == "<b>chat, sft"
+        assert page.barriers() == []
         assert page.errors == []
     finally:
         page.close()
