@@ -111,13 +111,15 @@
     }
     return box;
   }
+  // An answer is LaTeX without dollars round it.
+  const formula = answer => /\\[a-z]/i.test(answer) && !/\$|\\\(|\\boxed/.test(answer) ? `\\(${answer}\\)` : answer;
   function facts(s) {
     const told = [["Gold answer", s.g], ["Answer found", s.a ?? "none"], ["Tokens", s.n + (s.f === "length" ? ", cut off" : "")]];
     if (kind === "rollouts") told.push(["Reward", s.w], ["Advantage", s.s ? "by step" : number(s.d, 4) + ", every token"]);
     const dl = element("dl", undefined, "facts");
     for (const [name, value] of told) {
       const pair = document.createElement("div");
-      pair.append(element("dt", name), mathematics.write(element("dd"), String(value)));
+      pair.append(element("dt", name), mathematics.write(element("dd"), formula(String(value))));
       dl.append(pair);
     }
     return dl;

@@ -30,6 +30,7 @@ def report_html(tmp_path_factory: pytest.TempPathFactory, lines: Lines) -> Path:
     folder = tmp_path_factory.mktemp("page")
     samples = {b: {c: lines(b, c, problems=640, samples=3) for c in CHECKPOINTS} for b in TITLES}
     first, second = samples["math"]["grpo"][:2]
+    second["gold"] = r"\frac{1}{2}"
     first["completions"][0]["text"], second["completions"][0]["text"] = ATTACK, SOLUTION
     for stage in CHECKPOINTS:
         (folder / stage).mkdir()
@@ -120,6 +121,7 @@ def test_formulas_are_drawn_and_prices_are_not(page: Page) -> None:
     show_solution(page, "it costs $5")
     formulas = page.run("[...document.querySelectorAll('.output annotation')].map(a => a.textContent)")
     assert formulas == [r"x = \frac{1}{2}", r"\sum_{i=1}^n i", r"\boxed{\frac{1}{2}}"]
+    assert page.run("document.querySelector('.facts annotation').textContent") == r"\frac{1}{2}"
     assert "It costs $5 and then $6." in shown(page) and r"$\frac{1$ is broken" in shown(page)
     assert page.run("document.fonts.ready.then(() => document.fonts.check('12px KaTeX_Main'))")
     page.run("document.getElementById('drawn').click()")
