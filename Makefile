@@ -17,7 +17,7 @@ test: setup
 
 setup: .venv/ready
 
-# Compilers, Python's headers and Slurm: installed through apt where that is possible, else named in one line.
+# Compilers, Python's headers, Slurm and Chromium: installed through apt where that is possible, else named in one line.
 system:
 	@PYTHON=$(PYTHON) requirements/system.sh
 

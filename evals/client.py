@@ -3,9 +3,11 @@
 In: prompts as token ids, SGLang's sampling parameters. Out: for each prompt, its `n` completions, in order.
 """
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import requests
@@ -83,6 +85,26 @@ class SGLangClient:
         if len(answers) != len(prompts):
             raise RequestRefused(f"{self.url}/generate: {len(answers)} answers to {len(prompts)} prompts")
         return [_completion(answer, logprobs) for answer in answers]
+
+    def stream(self, input_ids: list[int], sampling: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
+        """Sample one completion; yield its text so far whenever there is more, and at the end the finish reason.
+
+        The text, not the ids: of those SGLang sends each once, and none twice when its reader is slow and misses some.
+        Closing the iterator ends the request at the server.
+        """
+        body = {"input_ids": input_ids, "sampling_params": sampling, "stream": True}
+        post = partial(requests.post, f"{self.url}/generate", json=body, timeout=self.timeout, stream=True)
+        with _checked(post, self.url, "generate") as response:
+            try:
+                for line in response.iter_lines():
+                    if line.startswith(b"data: {"):
+                        answer = json.loads(line.removeprefix(b"data: "))
+                        if "error" in answer:
+                            raise RequestRefused(f"{self.url}/generate: {answer['error']}")
+                        reason = answer["meta_info"]["finish_reason"]
+                        yield answer["text"], reason["type"] if reason else None
+            except requests.RequestException as error:
+                raise ServerDied(f"{self.url}/generate: {type(error).__name__}: {error}") from error
 
     def update_weights(self, path: str, version: str) -> None:
         """Load the Hugging Face checkpoint in `path`; return when the server reports `version`."""

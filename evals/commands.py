@@ -92,7 +92,9 @@ def score_file(args: argparse.Namespace) -> int:
         _print_differences(lines, benchmark)
     _print_figures({benchmark.name: {args.samples.stem: lines}})
     if args.output:
-        _write(args.output, {benchmark.name: benchmark.title}, {benchmark.name: {args.samples.stem: lines}})
+        _write(
+            args.output, {benchmark.name: benchmark.title}, {benchmark.name: {args.samples.stem: lines}}, args.output
+        )
     return 0
 
 
@@ -121,7 +123,7 @@ def rescore(folder: Path, output: Path | None) -> int:
     for what, n in sorted(changed.items()):
         print(f"  {n} {what}")
     _print_figures(samples)
-    _write(output or folder / "rescored", titles, samples)
+    _write(output or folder / "rescored", titles, samples, run_dir=folder)
     return 0
 
 
@@ -194,10 +196,14 @@ def _print_figures(samples: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
                 print(f"{benchmark}, {name}: {metric} {100 * value['value']:.1f} ({100 * low:.1f} to {100 * high:.1f})")
 
 
-def _write(folder: Path, titles: dict[str, str], samples: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
+def _write(
+    folder: Path, titles: dict[str, str], samples: dict[str, dict[str, list[dict[str, Any]]]], run_dir: Path
+) -> None:
+    """Samples and report into `folder`; training curves and rollouts where `run_dir` has them."""
     import json
 
-    from evals.report import gather, write_report
+    from evals.config import EvalsConfig
+    from evals.report import gather, read_rollouts, write_report
     from evals.sampling import samples_path
     from evals.scoring import Intervals
 
@@ -208,6 +214,8 @@ def _write(folder: Path, titles: dict[str, str], samples: dict[str, dict[str, li
             text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
             atomic_write(samples_path(folder, name, benchmark), text)
     run = {"name": folder.resolve().name, "profile": "none", "code_version": "scored again"}
-    report = gather(folder, run, titles, {name: folder / name for name in names}, full, Intervals())
-    write_report(folder, report, full, 2000)
+    rollouts = read_rollouts(run_dir / "grpo" / "samples.jsonl", EvalsConfig().report_rollouts)
+    checkpoints = {name: run_dir / name / "hf" for name in names}
+    report = gather(run_dir, run, titles, checkpoints, full, Intervals(), rollouts.tokens)
+    write_report(folder, report, full, EvalsConfig().report_samples, rollouts)
     print(f"report: {folder / 'report.html'}")

@@ -80,6 +80,7 @@ class EvalsConfig(Section):
     confidence: float = Field(0.95, gt=0, lt=1)  # of the intervals
     bootstrap_draws: PositiveInt = 2000
     report_samples: PositiveInt = 2000  # completions the viewer of report.html holds; the files hold all
+    report_rollouts: PositiveInt = 2000  # GRPO's outputs there, in whole groups from the whole training
 
     @model_validator(mode="after")
     def _named_once(self) -> "EvalsConfig":

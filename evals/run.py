@@ -115,7 +115,7 @@ def _measure(
 def _report(stage: Stage, config: EvalsConfig, checkpoints: dict[str, Path], titles: dict[str, str]) -> None:
     """Score all samples, write the report, fill the manifest."""
     from evals.equivalence import judge_failures
-    from evals.report import gather, write_report
+    from evals.report import Rollouts, gather, read_rollouts, write_report
     from evals.sampling import read_samples, samples_path
     from evals.scoring import Intervals
     from evals.tool_mode import count_executions
@@ -127,8 +127,11 @@ def _report(stage: Stage, config: EvalsConfig, checkpoints: dict[str, Path], tit
         "code_version": stage.code_version,
     }
     intervals = Intervals(config.confidence, config.bootstrap_draws, stage.profile["seed"])
-    report = gather(stage.run_dir, run, titles, checkpoints, samples, intervals)
-    write_report(stage.work, report, samples, config.report_samples)
+    rollouts = Rollouts([])
+    if "grpo" in checkpoints:
+        rollouts = read_rollouts(checkpoints["grpo"].parent / "samples.jsonl", config.report_rollouts)
+    report = gather(stage.run_dir, run, titles, checkpoints, samples, intervals, rollouts.tokens)
+    write_report(stage.work, report, samples, config.report_samples, rollouts)
     _count(stage, samples)
     for benchmark in titles:
         for checkpoint in reversed(checkpoints):

@@ -169,7 +169,8 @@ def _answers(
 ) -> list[dict[str, Any]]:
     prompts = [job.benchmark.prompt(p, job.few_shot) for p in batch]
     ids = [model.tokenizer.encode(p.text, add_special_tokens=False) for p in prompts]
-    fits = [i for i in range(len(batch)) if len(ids[i]) + job.run.max_new_tokens <= model.context]
+    # SGLang refuses, and with it the batch, what fills its context to the last token
+    fits = [i for i in range(len(batch)) if len(ids[i]) + job.run.max_new_tokens < model.context]
     problems, prompts = [batch[i] for i in fits], [prompts[i] for i in fits]
     sampling = sampling_parameters(job, config, model.tokenizer.eos_token_id)
     if job.run.mode == "cot":

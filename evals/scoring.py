@@ -3,9 +3,11 @@
 In: the lines of samples files. Out: dictionaries of JSON values, as report.json holds them. No generation, no I/O.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from evals.equivalence import normalize, parse_number
@@ -18,6 +20,7 @@ from evals.metrics import (
     paired_difference,
     pass_at_k,
     weighted_maj_at_k,
+    wilson_interval,
 )
 
 Line = dict[str, Any]
@@ -107,17 +110,39 @@ def summarize(lines: list[Line], intervals: Intervals) -> dict[str, Any]:
         "cut_off": sum(c["finish_reason"] == "length" for c in first) / n if n else 0.0,
         "mean_tokens": sum(c["tokens"] for c in first) / n if n else 0.0,
         "tokens": sum(c["tokens"] for line in lines for c in line["completions"]),
-        "by_level": _grouped(greedy, lambda line: line["level"]),
-        "by_subject": _grouped(greedy, lambda line: line["subject"]),
+        "by_level": _grouped(greedy, lambda line: line["level"], intervals.confidence),
+        "by_subject": _grouped(greedy, lambda line: line["subject"], intervals.confidence),
+        "by_length": _grouped(greedy, length_group(lines), intervals.confidence),
     }
 
 
-def _grouped(greedy: list[Line], key: Callable[[Line], str | None]) -> dict[str, dict[str, float]]:
+def length_group(lines: list[Line]) -> Callable[[Line], str | None]:
+    """Which quarter of the benchmark's questions, by their length in characters, a question belongs to.
+
+    The length is the question's, not the solution's: every benchmark has one, and it is the same for every checkpoint.
+    """
+    lengths = sorted(len(line["question"]) for line in lines if line["mode"] == "greedy")
+    edges = sorted({lengths[len(lengths) * i // 4] for i in (1, 2, 3)} - set(lengths[:1])) if lengths else []
+    bounds = [*lengths[:1], *edges, *(n + 1 for n in lengths[-1:])]
+    width = len(str(bounds[-1])) if bounds else 0  # so that the names sort as their numbers do
+    names = [f"{a:{width}} to {b - 1}" for a, b in pairwise(bounds)]
+    return lambda line: names[bisect_right(edges, len(line["question"]))]
+
+
+def _grouped(greedy: list[Line], key: Callable[[Line], str | None], confidence: float) -> dict[str, dict[str, Any]]:
+    """group -> accuracy, its Wilson interval (groups may be small), the number of problems."""
     groups: dict[str, list[bool]] = defaultdict(list)
     for line in greedy:
         if (name := key(line)) is not None:
             groups[name].append(line["completions"][0]["correct"])
-    return {name: {"accuracy": sum(c) / len(c), "problems": len(c)} for name, c in sorted(groups.items())}
+    return {
+        name: {
+            "accuracy": sum(c) / len(c),
+            "interval": [*wilson_interval(sum(c), len(c), confidence)],
+            "problems": len(c),
+        }
+        for name, c in sorted(groups.items())
+    }
 
 
 def compare(before: list[Line], after: list[Line], intervals: Intervals) -> dict[str, dict[str, Any]]:

@@ -39,7 +39,7 @@ def complete(
 
     def generate(texts: list[str]) -> list[Generated]:
         ids = [model.tokenizer.encode(text, add_special_tokens=False) for text in texts]
-        fits = [i for i in range(len(ids)) if len(ids[i]) + run.max_new_tokens <= model.context]
+        fits = [i for i in range(len(ids)) if len(ids[i]) + run.max_new_tokens < model.context]
         written = [Generated("", 0, "length")] * len(ids)
         groups = model.generate([ids[i] for i in fits], {**sampling, "stop": list(stop)}, 1) if fits else []
         for i, (completion,) in zip(fits, groups, strict=True):

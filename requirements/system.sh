@@ -1,7 +1,8 @@
 #!/bin/bash
 # Sees to what pip cannot install: a C++ compiler and Python's headers (fasttext is built from source), the venv module,
-# and Slurm with munge (only the tests of slurm/ need them). As root on Debian or Ubuntu it installs what is missing;
-# elsewhere it says in one line what to install. Slurm missing is not an error: its tests then skip.
+# and what only tests need: Slurm with munge for those of slurm/, Chromium for those that look at pages. As root on Debian
+# or Ubuntu it installs what is missing; elsewhere it says in one line what to install. What only tests need may be
+# missing: they then skip. (Ubuntu has Chromium as a snap only, which apt cannot install in a container.)
 set -euo pipefail
 python=${PYTHON:-python3.11}
 have() { command -v "$1" >/dev/null; }
@@ -19,6 +20,7 @@ wanted=()
 PATH=$PATH:/usr/sbin
 have slurmctld && have slurmd && have sbatch || wanted+=(slurm-wlm)
 have munged || wanted+=(munge)
+have chromium || have chromium-browser || have google-chrome || wanted+=(chromium)
 [ ${#missing[@]} = 0 ] && [ ${#wanted[@]} = 0 ] && exit 0
 
 if can_install; then
@@ -32,10 +34,10 @@ if can_install; then
         echo "error: apt could not install ${missing[*]}" >&2
         exit 1
     fi
-    if [ ${#wanted[@]} != 0 ] && ! install "${wanted[@]}"; then
-        echo "note: apt could not install ${wanted[*]}; the Slurm tests will skip (see $log)" >&2
-    fi
+    for package in "${wanted[@]}"; do
+        install "$package" || echo "note: apt could not install $package; tests that need it will skip (see $log)" >&2
+    done
     exit 0
 fi
-[ ${#wanted[@]} = 0 ] || echo "note: to run the Slurm tests too, install ${wanted[*]} as root" >&2
+[ ${#wanted[@]} = 0 ] || echo "note: to run all tests, install ${wanted[*]} as root" >&2
 [ ${#missing[@]} = 0 ] || { echo "error: install ${missing[*]} first (apt-get install ${missing[*]})" >&2; exit 1; }

@@ -36,6 +36,7 @@ COMMANDS = (
     "pipeline.run",
     "pipeline.status",
     "pipeline.plan",
+    "pipeline.chat",
 )
 MAX_LINES = 400
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from evals.report.costs import stage_costs
 from evals.report.curves import manifests, training_curves
 from evals.scoring import Intervals, Line, compare, summarize
 
@@ -28,9 +29,14 @@ def gather(
     checkpoints: dict[str, Path],
     samples: Samples,
     intervals: Intervals,
+    rollout_tokens: int = 0,
 ) -> dict[str, Any]:
-    """The report. `run` holds name, profile and code version; `titles` and `checkpoints` keep the order to show."""
+    """The report. `run` holds name, profile and code version; `titles` and `checkpoints` keep the order to show.
+
+    `rollout_tokens` is how many tokens GRPO sampled; its manifest doesn't say.
+    """
     stages = manifests(run_dir)
+    reward = stages.get("reward", {}).get("metrics", {})
     results = {b: {c: summarize(lines, intervals) for c, lines in of.items()} for b, of in samples.items()}
     sizes = {name: parameters(path) for name, path in checkpoints.items()}
     return {
@@ -47,7 +53,8 @@ def gather(
         "paper": yaml.safe_load((Path(__file__).parent / "paper.yaml").read_text(encoding="utf-8")),
         "why_low": why_low(results, max(sizes.values())),
         "corpus_rounds": stages.get("corpus", {}).get("metrics", {}).get("rounds", []),
-        "stages": [_stage(name, manifest) for name, manifest in stages.items()],
+        "reward_model": {k: v for k, v in reward.items() if k.startswith("held_out_")},
+        "stages": stage_costs(run_dir, stages, rollout_tokens),
         "curves": training_curves(run_dir, stages),
     }
 
@@ -81,17 +88,3 @@ def why_low(results: dict[str, dict[str, Any]], size: int) -> str | None:
 
 def _accuracy(result: dict[str, Any]) -> float:
     return float(result["metrics"].get("accuracy", {}).get("value", 0.0))
-
-
-def _stage(name: str, manifest: dict[str, Any]) -> dict[str, Any]:
-    plain = {k: v for k, v in manifest["metrics"].items() if isinstance(v, int | float | str)}
-    counts = manifest["counts"]
-    return {
-        "stage": name,
-        "wall_seconds": manifest["wall_seconds"],
-        "peak_memory_bytes": manifest["peak_memory_bytes"],
-        "in": counts["in"],
-        "out": counts["out"],
-        "dropped": sum(counts["dropped"].values()),
-        "metrics": plain,
-    }

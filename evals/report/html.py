@@ -1,41 +1,44 @@
-"""report.html: one file with tables, charts and a viewer of samples; it needs no network and no server."""
+"""report.html: one file with tables, charts and a viewer of answers and rollouts; it needs no network and no server."""
 
-import json
-from collections.abc import Iterator
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from evals.report import charts, tables
-from evals.report.content import Samples
+from evals.report.page import embed, render
 
-LONGEST_TEXT = 3000  # characters of one output in the viewer
+HERE = Path(__file__).parent
+Report = dict[str, Any]
+# the curves that tell most come first
+FIRST = ("reward", "loss", "accuracy", "kl", "entropy", "output_length", "clip_fraction", "grad_norm", "lr")
 
 
-def html(report: dict[str, Any], samples: Samples, cap: int) -> str:
-    """The report as one HTML page with at most `cap` completions in its viewer."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    shown = list(viewer_samples(samples, cap))
-    total = sum(len(line["completions"]) for of in samples.values() for lines in of.values() for line in lines)
-    return environment.get_template("template.html.j2").render(
+def html(report: Report, viewer: dict[str, list[Any]], totals: dict[str, int]) -> str:
+    """The report as one HTML page; `viewer` is viewer_data's, `totals` counts what there is beside what it shows."""
+    reliability = report["reward_model"].get("held_out_reliability")
+    return render(
+        HERE / "template.html.j2",
+        styles=[HERE / "report.css"],
+        scripts=[HERE / "charts.js", HERE / "viewer.js"],
         report=report,
-        tables=tables,
         t=tables,
         accuracy_chart=Markup(accuracy_chart(report)),
         vote_charts={b: Markup(c) for b in report["benchmarks"] if (c := vote_chart(report, b))},
+        groups=group_sections(report),
+        reliability_chart=Markup(charts.reliability_chart(reliability, "Reliability of p(good)"))
+        if reliability
+        else "",
         curve_charts=curve_charts(report),
-        samples=embed(shown),
-        shown=len(shown),
-        total=total,
+        viewer=embed(viewer),
+        names=embed({**report["benchmarks"], **{c: tables.checkpoint_name(c) for c in report["checkpoints"]}}),
+        steps=sorted({row["p"] for row in viewer["rollouts"]}),
+        shown={kind: len(viewer[kind]) for kind in totals},
+        totals=totals,
     )
 
 
-def accuracy_chart(report: dict[str, Any]) -> str:
+def accuracy_chart(report: Report) -> str:
     """Greedy accuracy, grouped by benchmark."""
     groups = []
     for benchmark, title in report["benchmarks"].items():
@@ -49,7 +52,7 @@ def accuracy_chart(report: dict[str, Any]) -> str:
     return charts.bar_chart(groups, "Greedy accuracy of every checkpoint")
 
 
-def vote_chart(report: dict[str, Any], benchmark: str) -> str:
+def vote_chart(report: Report, benchmark: str) -> str:
     """Pass@K (solid) and Maj@K (dashed) of every checkpoint; empty without samples."""
     series = []
     for color, (checkpoint, result) in enumerate(report["results"][benchmark].items()):
@@ -63,50 +66,44 @@ def vote_chart(report: dict[str, Any], benchmark: str) -> str:
     return charts.line_chart(series, title, "K (samples)", log_x=True, percent=True)
 
 
-def curve_charts(report: dict[str, Any]) -> dict[str, list[tuple[str, Markup]]]:
-    """stage -> (name, chart) of each training curve."""
+def group_sections(report: Report) -> list[tuple[str, Markup, tables.Table]]:
+    """(heading, chart, table) of every benchmark by level, subject and length, where these tell problems apart."""
+    sections = []
+    for benchmark, title in report["benchmarks"].items():
+        for by, words in tables.GROUPINGS.items():
+            if table := tables.group_table(report, benchmark, by):
+                heading = f"{title} by {words}"
+                sections.append((heading, Markup(group_chart(report, benchmark, by, heading)), table))
+    return sections
+
+
+def group_chart(report: Report, benchmark: str, by: str, title: str) -> str:
+    """Accuracy of every checkpoint in each group of problems."""
+    results = report["results"][benchmark]
+    names = sorted({g for r in results.values() for g in r[f"by_{by}"]})
+    rows = []
+    for name in names:
+        found = [(c, r[f"by_{by}"].get(name)) for c, r in results.items()]
+        bars = [
+            charts.Bar(f"{tables.checkpoint_name(c)}, {name}", g["accuracy"], g["interval"][0], g["interval"][1], color)
+            for color, (c, g) in enumerate(found)
+            if g
+        ]
+        rows.append((f"{name.strip()}  (n={max(g['problems'] for _, g in found if g)})", bars))
+    return charts.dot_chart(rows, title)
+
+
+def curve_charts(report: Report) -> dict[str, list[tuple[str, Markup]]]:
+    """stage -> (name, chart) of each training curve, the telling ones first."""
+
+    def rank(tag: str) -> tuple[int, str]:
+        return (FIRST.index(tag) if tag in FIRST else len(FIRST), tag)
+
     return {
         stage: [
-            (tag, Markup(charts.line_chart([charts.Series(tag, points, 0)], f"{stage}: {tag}", "step")))
-            for tag, points in curves.items()
-            if len(points) > 1
+            (tag, Markup(charts.line_chart([charts.Series(tag, curves[tag], 1)], f"{stage}: {tag}", "step")))
+            for tag in sorted(curves, key=rank)
+            if len(curves[tag]) > 1
         ]
         for stage, curves in report["curves"].items()
-    }
-
-
-def viewer_samples(samples: Samples, cap: int) -> Iterator[dict[str, Any]]:
-    """At most `cap` completions, greedy ones first, taken in turn from each checkpoint and benchmark."""
-    piles = [
-        [_viewed(benchmark, checkpoint, line, c) for line in _greedy_first(lines) for c in line["completions"]]
-        for benchmark, of in samples.items()
-        for checkpoint, lines in of.items()
-    ]
-    in_turn = (s for row in zip_longest(*piles) for s in row if s is not None)
-    yield from (s for s, _ in zip(in_turn, range(cap), strict=False))
-
-
-def embed(data: Any) -> Markup:
-    """JSON that may stand inside a <script>: no text in it can end the element."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
-
-
-def _greedy_first(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(lines, key=lambda line: line["mode"] != "greedy")
-
-
-def _viewed(benchmark: str, checkpoint: str, line: dict[str, Any], completion: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "b": benchmark,
-        "c": checkpoint,
-        "m": line["mode"],
-        "i": line["id"],
-        "q": line["question"],
-        "g": line["gold"],
-        "a": completion["answer"],
-        "r": completion["correct"],
-        "t": completion["text"][:LONGEST_TEXT],
-        "n": completion["tokens"],
-        "f": completion["finish_reason"],
     }

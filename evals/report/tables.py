@@ -5,7 +5,8 @@ from typing import Any
 
 Report = dict[str, Any]
 NAMES = {"pretrain": "base (pretrain)", "sft": "SFT", "grpo": "GRPO"}
-METRIC_NAMES = {"accuracy": "Accuracy (greedy)"}
+GROUPINGS = {"level": "level", "subject": "subject", "length": "length of the question in characters"}
+UP, DOWN = "▲", "▼"
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,6 @@ def checkpoint_name(name: str) -> str:
     return NAMES.get(name, name)
 
 
-def metric_name(metric: str) -> str:
-    """`maj@8` -> `Maj@8`."""
-    return METRIC_NAMES.get(metric, metric.capitalize())
-
-
 def main_table(report: Report) -> Table:
     """Greedy accuracy of every checkpoint with its interval, the paper's rows below."""
     titles = report["benchmarks"]
@@ -53,41 +49,48 @@ def main_table(report: Report) -> Table:
 
 
 def vote_table(report: Report, benchmark: str) -> Table | None:
-    """Maj@k and Pass@k of every checkpoint; None without samples."""
+    """Maj@k and Pass@k of every checkpoint, Best-of@k and Weighted-maj@k with rewards; None without samples."""
     results = report["results"][benchmark]
     ks = sorted({int(m.split("@")[1]) for r in results.values() for m in r["metrics"] if "@" in m})
     if not ks:
         return None
     rows = []
-    for kind in ("maj", "pass"):
+    for kind in ("maj", "pass", "best-of", "weighted-maj"):
         for c, result in results.items():
             cells = [result["metrics"].get(f"{kind}@{k}") for k in ks]
-            rows.append(
-                [f"{kind.capitalize()}@K, {checkpoint_name(c)}", *(with_interval(m) if m else "–" for m in cells)]
-            )
+            if any(cells):
+                name = f"{kind.capitalize()}@K, {checkpoint_name(c)}"
+                rows.append([name, *(with_interval(m) if m else "–" for m in cells)])
     return Table(["", *(f"K = {k}" for k in ks)], rows)
 
 
 def comparison_table(report: Report) -> Table:
-    """What each training stage changed, on the same problems."""
+    """What each training stage changed on the same problems; ▲ ▼ where the interval excludes zero."""
     rows = []
     for c in report["comparisons"]:
-        for metric, d in c["metrics"].items():
-            low, high = (percent(x, signed=True) for x in d["interval"])
-            verdict = "up" if d["interval"][0] > 0 else "down" if d["interval"][1] < 0 else "not told apart"
-            p = "–" if "p" not in d else "< 0.0001" if d["p"] < 1e-4 else f"{d['p']:.4f}"
-            step = f"{checkpoint_name(c['before'])} → {checkpoint_name(c['after'])}"
-            rows.append(
-                [
-                    f"{report['benchmarks'][c['benchmark']]}: {step}",
-                    metric_name(metric),
-                    percent(d["difference"], True),
-                    f"{low} to {high}",
-                    p,
-                    verdict,
-                ]
-            )
-    return Table(["Step", "Metric", "Points", f"{report['confidence']:.0%} interval", "McNemar p", "Verdict"], rows)
+        metrics, step = c["metrics"], f"{checkpoint_name(c['before'])} → {checkpoint_name(c['after'])}"
+        largest = next((m.split("@")[1] for m in metrics if "@" in m), "–")
+        p = metrics.get("accuracy", {}).get("p")
+        rows.append(
+            [
+                f"{report['benchmarks'][c['benchmark']]}: {step}",
+                _change(metrics.get("accuracy")),
+                "–" if p is None else "< 0.0001" if p < 1e-4 else f"{p:.4f}",
+                _change(metrics.get(f"maj@{largest}")),
+                _change(metrics.get(f"pass@{largest}")),
+                largest,
+            ]
+        )
+    return Table(["Step", "Accuracy (greedy)", "McNemar p", "Maj@K", "Pass@K", "K"], rows)
+
+
+def _change(difference: dict[str, Any] | None) -> str:
+    """`+33.7 (27.0 to 40.0) ▲`."""
+    if difference is None:
+        return "–"
+    low, high = difference["interval"]
+    mark = f" {UP}" if low > 0 else f" {DOWN}" if high < 0 else ""
+    return f"{percent(difference['difference'], True)} ({percent(low)} to {percent(high)}){mark}"
 
 
 def answer_table(report: Report) -> Table:
@@ -110,7 +113,7 @@ def answer_table(report: Report) -> Table:
 
 
 def group_table(report: Report, benchmark: str, by: str) -> Table | None:
-    """Accuracy by `level` or `subject`; None when the benchmark doesn't tell."""
+    """Accuracy by `level`, `subject` or `length`; None when the benchmark doesn't tell, or tells one group only."""
     results = report["results"][benchmark]
     groups = sorted({g for r in results.values() for g in r[f"by_{by}"]})
     if len(groups) < 2:
@@ -129,20 +132,49 @@ def rounds_table(report: Report) -> Table | None:
     return Table([k.replace("_", " ") for k in keys], [[_number(r[k]) for k in keys] for r in rounds])
 
 
+def reward_table(report: Report) -> Table | None:
+    """How good the reward model is on the steps of held-out questions; None without the stage or its figures."""
+    r = report["reward_model"]
+    rows = [
+        ["Steps of held-out questions", _number(r.get("held_out_steps", "–"))],
+        ["Accuracy of p(good) > 1/2 on steps, %", _share(r.get("held_out_step_accuracy"))],
+        ["The same for always guessing the commoner label, %", _share(r.get("held_out_constant_guess_accuracy"))],
+        ["Accuracy on whole solutions (weakest step), %", _share(r.get("held_out_solution_accuracy"))],
+        ["Expected calibration error, points", _share(r.get("held_out_calibration_error"))],
+        ["Brier score (0 is perfect)", _number(r.get("held_out_brier_score", "–"))],
+    ]
+    return Table(["Reward model", "Value"], rows) if r else None
+
+
+def reliability_table(report: Report) -> Table | None:
+    """The points of the reliability curve; None for a reward stage that did not write them."""
+    curve = report["reward_model"].get("held_out_reliability")
+    rows = [[f"{p['predicted']:.3f}", f"{p['label']:.3f}", _number(p["steps"])] for p in curve or ()]
+    return Table(["Predicted p(good), mean of the bin", "Label, mean", "Steps"], rows) if curve else None
+
+
 def stage_table(report: Report) -> Table:
-    """What each earlier stage cost and counted."""
+    """What each earlier stage cost and counted, with the sum of what can be summed."""
+    stages = report["stages"]
     rows = [
         [
             s["stage"],
-            f"{s['wall_seconds']:.0f} s",
+            _duration(s["wall_seconds"]),
+            _number(s["processes"]),
+            _hours(s["gpu_hours"]),
+            "–" if s["tokens"] is None else _number(s["tokens"]),
             f"{s['peak_memory_bytes'] / 2**30:.2f} GiB",
             _number(s["in"]),
             _number(s["out"]),
             _number(s["dropped"]),
         ]
-        for s in report["stages"]
+        for s in stages
     ]
-    return Table(["Stage", "Wall time", "Peak memory", "Records in", "Records out", "Dropped"], rows)
+    if len(stages) > 1:
+        gpu = None if any(s["gpu_hours"] is None for s in stages) else sum(s["gpu_hours"] for s in stages)
+        rows.append(["all", _duration(sum(s["wall_seconds"] for s in stages)), "", _hours(gpu), *[""] * 5])
+    head = ["Stage", "Wall time", "Processes", "GPU hours", "Tokens", "Peak memory"]
+    return Table([*head, "Records in", "Records out", "Dropped"], rows)
 
 
 def _cell(result: dict[str, Any] | None) -> str:
@@ -156,6 +188,22 @@ def _group_cell(group: dict[str, Any] | None) -> str:
 
 def _problems(report: Report, benchmark: str) -> int:
     return max(int(r["problems"]) for r in report["results"][benchmark].values())
+
+
+def _share(x: float | None) -> str:
+    return "–" if x is None else percent(x)
+
+
+def _hours(x: float | None) -> str:
+    return "–" if x is None else "none" if x == 0 else f"{x:,.2f}"
+
+
+def _duration(seconds: float) -> str:
+    """`45 s`, `4 min 14 s`, `31 h 05 min`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def _number(x: Any) -> str:

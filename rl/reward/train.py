@@ -1,7 +1,7 @@
 """Stage `reward`: Math-Shepherd labels from the SFT model's own completions, a process reward model trained on them.
 
 Reads sft/hf; publishes labels.jsonl, hf/, megatron/ and, in the manifest, the accuracy on the steps of held-out
-questions beside that of the constant guess.
+questions beside that of the constant guess, and the reliability curve of its probabilities there.
 """
 
 import sys
@@ -55,15 +55,18 @@ def split_by_question(
 
 
 def held_out_accuracy(engine: "Engine", held_out: Sequence["Labelled"], tokens: "StepTokens") -> dict[str, Any]:
-    """Accuracy of p(good) > 1/2 against the labels, by step and by solution (its weakest step, its own answer)."""
+    """Accuracy of p(good) > 1/2 against the labels, by step and by solution (its weakest step, its own answer).
+
+    With it the calibration of p(good) on the steps: reliability curve, its expected error, the Brier score.
+    """
+    from rl.reward.calibration import brier_score, expected_calibration_error, reliability
     from rl.reward.model import score, solution_score
 
     scores = score(engine, [item.solution for item in held_out], tokens)
-    steps = [
-        (p > 0.5, y > 0.5)
-        for ps, item in zip(scores, held_out, strict=True)
-        for p, y in zip(ps, item.labels, strict=True)
-    ]
+    predicted = [p for ps in scores for p in ps]
+    labels = [y for item in held_out for y in item.labels]
+    steps = [(p > 0.5, y > 0.5) for p, y in zip(predicted, labels, strict=True)]
+    curve = reliability(predicted, labels)
     whole = [(solution_score(ps) > 0.5, item.correct) for ps, item in zip(scores, held_out, strict=True)]
     good = sum(y for _, y in steps) / len(steps)
     return {
@@ -71,6 +74,9 @@ def held_out_accuracy(engine: "Engine", held_out: Sequence["Labelled"], tokens: 
         "held_out_step_accuracy": sum(p == y for p, y in steps) / len(steps),
         "held_out_constant_guess_accuracy": max(good, 1 - good),
         "held_out_solution_accuracy": sum(p == y for p, y in whole) / len(whole),
+        "held_out_calibration_error": expected_calibration_error(curve),
+        "held_out_brier_score": brier_score(predicted, labels),
+        "held_out_reliability": curve,
     }
 
 
