@@ -10,8 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import requests
-
 from evals.sandbox import program
 from evals.sandbox.execution import Execution, Limits, SandboxFailed
 from evals.sandbox.zygote import Kept
@@ -41,6 +39,8 @@ class RemoteSandbox:
 
     def run(self, code: str) -> Execution:
         """Run one program; SandboxFailed when the server does not, three times."""
+        import requests  # not above: the local sandbox's workers import this package, and fork faster without
+
         body = {
             "code": Path(program.__file__).read_text() + CALL.format(source=code),
             "language": "python",

@@ -35,7 +35,7 @@ class Walls:
         self._landlock = landlock.version() if "landlock" in layers else 0
         self._rules = -1
         self._own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY) if self._kind else -1
-        self._address_space = 0
+        self._ceilings: list[tuple[int, int]] = []
 
     @property
     def strength(self) -> list[str]:
@@ -56,8 +56,7 @@ class Walls:
 
     def build(self) -> None:
         """Everything that is the same for all executions. Call after the imports: little can be read afterwards."""
-        status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-        self._address_space = int(status["VmSize"].split()[0]) * 1024
+        self._ceilings = self._find_ceilings()
         if self._kind:
             namespaces.build_root(self.scratch, self._readable, self.limits.file_bytes)
             self.scratch = namespaces.SCRATCH
@@ -77,12 +76,14 @@ class Walls:
         """In the child: irrevocable. Files that are open now stay open."""
         os.setsid()
         os.chdir(self.scratch)
-        self._limit()
+        for what, value in self._ceilings:
+            resource.setrlimit(what, (value, value))
         if self._become_nobody:
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
-        kernel.drop_capabilities()
+            os.setresuid(NOBODY, NOBODY, NOBODY)  # which takes the capabilities along
+        else:
+            kernel.drop_capabilities()
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         if self._landlock:
             landlock.restrict(self._rules)
@@ -106,21 +107,21 @@ class Walls:
             devices = map(Path, namespaces.DEVICES)
             self._rules = landlock.rule_set([*self._readable, *devices], [self.scratch, Path("/dev/null")])
 
-    def _limit(self) -> None:
-        limits = self.limits
-        ceilings = {
-            resource.RLIMIT_CPU: limits.cpu_seconds,
-            resource.RLIMIT_AS: self._address_space + limits.memory_bytes,
-            resource.RLIMIT_FSIZE: limits.file_bytes,
+    def _find_ceilings(self) -> list[tuple[int, int]]:
+        """The resource limits of the programs; none above what this process may have itself."""
+        status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+        address_space = int(status["VmSize"].split()[0]) * 1024
+        wanted = {
+            resource.RLIMIT_CPU: self.limits.cpu_seconds,
+            resource.RLIMIT_AS: address_space + self.limits.memory_bytes,
+            resource.RLIMIT_FSIZE: self.limits.file_bytes,
             resource.RLIMIT_NOFILE: OPEN_FILES,
             resource.RLIMIT_CORE: 0,
         }
         if self._become_nobody or self._kind == "user":  # else it would count all processes of the user
-            ceilings[resource.RLIMIT_NPROC] = limits.threads
-        for what, value in ceilings.items():
-            hard = resource.getrlimit(what)[1]
-            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(what, (value, value))
+            wanted[resource.RLIMIT_NPROC] = self.limits.threads
+        hard = {what: resource.getrlimit(what)[1] for what in wanted}
+        return [(w, value if hard[w] == resource.RLIM_INFINITY else min(value, hard[w])) for w, value in wanted.items()]
 
     def _nobody_can_read(self) -> bool:
         """Whether another user reaches Python's libraries; in a root of their own the folders above are open."""
