@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.config import BENCHMARKS, BenchmarkRun
+from evals.measure import measure
 from stage import EXIT_USAGE, Progress, UsageError, atomic_write, read_jsonl
 
 TEXT_KEYS = ("trajectory", "text", "output", "outputs", "completion", "completions", "response", "generation")
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="name the benchmarks with their data, prompts and metric")
     parser.add_argument("--samples", type=Path, metavar="FILE", help="score the outputs of a JSONL file")
     parser.add_argument("--rescore", type=Path, metavar="DIR", help="judge the samples of a run or output folder again")
-    parser.add_argument("--benchmark", help="for --samples: whose rules of extraction and equality to use")
+    parser.add_argument("--benchmark", action="append", help="whose problems to ask, or whose rules to score by")
     parser.add_argument("--text-key", help=f"for --samples: the outputs' field; default: the first of {TEXT_KEYS}")
     parser.add_argument("--gold-key", help=f"for --samples: the gold answers' field; default: the first of {GOLD_KEYS}")
     parser.add_argument("--recorded-key", help="for --samples: a field with another program's answer or verdict")
@@ -43,6 +44,8 @@ def command(args: argparse.Namespace) -> int | None:
             return score_file(args)
         if args.rescore:
             return rescore(args.rescore, args.output)
+        if args.checkpoint or args.endpoint:
+            return measure(args)
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_USAGE
@@ -71,9 +74,9 @@ def score_file(args: argparse.Namespace) -> int:
     """Judge the outputs in args.samples by the rules of args.benchmark and print the figures."""
     from evals.benchmarks.loader import rules
 
-    if args.benchmark is None:
-        raise UsageError("--samples needs --benchmark: whose rules of extraction and equality to use")
-    benchmark = rules(BenchmarkRun.of_key(args.benchmark))
+    if len(args.benchmark or ()) != 1:
+        raise UsageError("--samples needs one --benchmark: whose rules of extraction and equality to use")
+    benchmark = rules(BenchmarkRun.of_key(args.benchmark[0]))
     dropped: Counter[str] = Counter()
     lines = []
     records = list(read_jsonl(args.samples))
@@ -90,11 +93,9 @@ def score_file(args: argparse.Namespace) -> int:
     _print_dropped(dropped)
     if args.recorded_key:
         _print_differences(lines, benchmark)
-    _print_figures({benchmark.name: {args.samples.stem: lines}})
+    print_figures({benchmark.name: {args.samples.stem: lines}})
     if args.output:
-        _write(
-            args.output, {benchmark.name: benchmark.title}, {benchmark.name: {args.samples.stem: lines}}, args.output
-        )
+        write(args.output, {benchmark.name: benchmark.title}, {benchmark.name: {args.samples.stem: lines}}, args.output)
     return 0
 
 
@@ -122,8 +123,8 @@ def rescore(folder: Path, output: Path | None) -> int:
     print(f"{judged} completions judged again, {sum(changed.values())} verdicts changed")
     for what, n in sorted(changed.items()):
         print(f"  {n} {what}")
-    _print_figures(samples)
-    _write(output or folder / "rescored", titles, samples, run_dir=folder)
+    print_figures(samples)
+    write(output or folder / "rescored", titles, samples, run_dir=folder)
     return 0
 
 
@@ -186,7 +187,8 @@ def _print_differences(lines: list[dict[str, Any]], benchmark: Any) -> None:
     print(f"verdicts like the recorded ones: {same} of {len(lines)}; {differ} differ")
 
 
-def _print_figures(samples: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
+def print_figures(samples: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
+    """A line a metric."""
     from evals.scoring import Intervals, summarize
 
     for benchmark, of in samples.items():
@@ -196,7 +198,7 @@ def _print_figures(samples: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
                 print(f"{benchmark}, {name}: {metric} {100 * value['value']:.1f} ({100 * low:.1f} to {100 * high:.1f})")
 
 
-def _write(
+def write(
     folder: Path, titles: dict[str, str], samples: dict[str, dict[str, list[dict[str, Any]]]], run_dir: Path
 ) -> None:
     """Samples and report into `folder`; training curves and rollouts where `run_dir` has them."""

@@ -12,6 +12,7 @@ class Prompt:
 
     text: str
     stop: tuple[str, ...] = ()
+    message: str = ""  # the user's turn alone, for servers with a chat template of their own
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,14 @@ PROGRAM_INSTRUCTIONS = {
 CHAT_STOP = ("\nUser:",)  # a model that never learnt to end its turn starts the next one
 
 
+def chat_message(question: str, instruction: str = "") -> str:
+    """The user's turn: the question, and the instruction on a line of its own."""
+    return f"{question}\n{instruction}" if instruction else question
+
+
 def chat_prompt(question: str, instruction: str = "") -> str:
     """The zero-shot chat form: `User: {question}\\n{instruction}\\n\\nAssistant: `."""
-    return f"User: {question}\n{instruction}\n\nAssistant: " if instruction else f"User: {question}\n\nAssistant: "
+    return f"User: {chat_message(question, instruction)}\n\nAssistant: "
 
 
 def few_shot_prompt(question: str, shots: Shots) -> str:

@@ -5,7 +5,8 @@ samples/<checkpoint>/<benchmark>.jsonl with every completion.
 One SGLang server answers for all checkpoints; it takes over each one's weights in turn. A run that was killed goes on
 with the samples it has.
 
-The other commands (--list, --samples, --rescore) need no run and no model.
+The other commands need no run: --list, --samples and --rescore no model either (evals/commands.py), --checkpoint and
+--endpoint measure one model (evals/measure.py).
 """
 
 import argparse
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evals import commands
+from evals import commands, measure
 from evals.config import EvalsConfig
 from evals.server_config import ServerConfig
 from stage import Stage, UsageError, stage_main
@@ -31,7 +32,8 @@ def body(stage: Stage) -> None:
     checkpoints: dict[str, Path] = {name: stage.input(name) / "hf" for name in config.checkpoints}
     benchmarks = [load(run, stage.profile["seed"], stage.drop) for run in config.benchmarks]
     with ExitStack() as running:
-        sandbox = _sandbox(config, stage, running)
+        sandbox, strength = make_sandbox_for(config, running)
+        stage.metrics |= strength
         models = Models(stage, checkpoints, running)
         for name in checkpoints:
             few_shot = name in config.few_shot_checkpoints
@@ -54,8 +56,8 @@ class Models:
         """The model `name`, loaded into the server."""
         from transformers import AutoTokenizer
 
-        from evals.sampling import Model
         from evals.server import SGLangServer
+        from evals.writers import Model
 
         if self.current is None or self.current.name != name:
             path, config = self.checkpoints[name], self.stage.section("server", ServerConfig)
@@ -78,20 +80,19 @@ def context_length(checkpoint: Path, config: ServerConfig) -> int:
     return min(longest, config.context_length or longest)
 
 
-def _sandbox(config: EvalsConfig, stage: Stage, running: ExitStack) -> Any:
-    """The sandbox for the models' programs where a benchmark has any, its strength in the manifest; else None."""
+def make_sandbox_for(config: EvalsConfig, running: ExitStack) -> tuple[Any, dict[str, Any]]:
+    """The sandbox for the models' programs where a benchmark has any, and what it keeps out; else None."""
     from evals.sandbox import SandboxFailed
     from evals.tool_mode import make_sandbox
 
     if all(run.mode == "cot" for run in config.benchmarks):
-        return None
+        return None, {}
     sandbox: Any = make_sandbox(config.sandbox)
     try:
         running.enter_context(sandbox)
     except SandboxFailed as error:
         raise UsageError(str(error)) from None
-    stage.metrics["sandbox"] = {"strength": sandbox.strength()}
-    return sandbox
+    return sandbox, {"sandbox": {"strength": sandbox.strength()}}
 
 
 def _measure(
@@ -162,12 +163,13 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run-dir", type=Path, help="run directory holding profile.yaml and plan.json: run the stage")
     commands.add_arguments(parser)
+    measure.add_arguments(parser)
     args = parser.parse_args(argv)
     code = commands.command(args)
     if code is not None:
         return code
     if args.run_dir is None:
-        parser.error("give --run-dir, or one of --list, --samples, --rescore")
+        parser.error("give --run-dir, or one of --list, --samples, --rescore, --checkpoint, --endpoint")
     return stage_main("evals", body, ["--run-dir", str(args.run_dir)], __doc__)
 
 

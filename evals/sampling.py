@@ -1,62 +1,39 @@
 """Asks a model every question and keeps each answer, so that a killed run never asks twice.
 
-In: a Benchmark, a checkpoint behind a running SGLang server. Out: samples/<checkpoint>/<benchmark>.jsonl, one line for
+In: a Benchmark and a Writer. Out: samples/<checkpoint>/<benchmark>.jsonl, one line for
 the greedy answer and one for the K sampled answers of each problem, appended batch by batch and flushed.
 """
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from evals.benchmarks.loader import Benchmark
 from evals.benchmarks.records import Problem
-from evals.client import Completion, ServerDied
 from evals.config import BenchmarkRun, EvalsConfig
-from evals.prompts import Prompt, cut_at_stop
 from evals.sandbox import RemoteSandbox, Sandbox
-from evals.server import SGLangServer
 from evals.tool_mode import complete, judged
-from stage import Preempted, Stage, UsageError
+from evals.tools import Trajectory
+from evals.writers import Generated, Unanswered, Writer
+from stage import Preempted, Progress, UsageError
 
 Mode = Literal["greedy", "sampled"]
-TRIES = 3  # of a batch whose server dies
 
 
-@dataclass
-class Model:
-    """The checkpoint that `server` answers with, and its tokenizer. `load` switches to another one."""
+class Host(Protocol):
+    """Whose work the asking is: the running stage, or a command."""
 
-    server: SGLangServer
     name: str
-    path: Path
-    tokenizer: Any
-    context: int  # tokens of prompt and answer together
+    preempted: bool
 
-    def load(self) -> None:
-        """Give the server this checkpoint's weights; its answers carry the checkpoint's name from here on."""
-        self.server.client().update_weights(str(self.path), self.name)
+    def progress(self, description: str, total: int | None, unit: str) -> Progress:
+        """A progress display."""
 
-    def generate(self, prompts: list[list[int]], sampling: dict[str, Any], n: int) -> list[list[Completion]]:
-        """`n` completions of each prompt; a server that dies is started again, with these weights."""
-        for attempt in range(TRIES):
-            try:
-                if attempt:
-                    self.server.restart()
-                    self.load()
-                groups = self.server.client().generate(prompts, sampling, n)
-                break
-            except ServerDied:
-                if attempt == TRIES - 1:
-                    raise
-        versions = {c.weight_version for group in groups for c in group}
-        if any(c.finish_reason == "abort" for group in groups for c in group):
-            raise RuntimeError("the server aborted requests; nothing of this batch is kept")
-        if versions != {self.name}:
-            raise RuntimeError(f"asked for answers of {self.name!r}, the server answered with {versions}")
-        return groups
+    def drop(self, reason: str) -> None:
+        """Count a problem that was not asked."""
 
 
 class SampleFile:
@@ -139,25 +116,25 @@ def missing(benchmark: Benchmark, run: BenchmarkRun, file: SampleFile, few_shot:
 
 def ask(
     job: Job,
-    model: Model,
+    writer: Writer,
     file: SampleFile,
     config: EvalsConfig,
-    stage: Stage,
+    host: Host,
     sandbox: Sandbox | RemoteSandbox | None = None,
 ) -> None:
     """Do the job in batches, appending each to the file. Raises Preempted between two batches when asked to stop.
 
-    The modes pot and tool need the sandbox.
+    The modes pot and tool need the sandbox. What may be answered another time is dropped and counted, not written.
     """
-    label = f"{model.name}, {job.benchmark.title}, {job.mode}"
+    label = f"{writer.name}, {job.benchmark.title}, {job.mode}"
     size = max(1, config.batch_size // job.completions)
     right = 0
-    with stage.progress(label, len(job.problems) * job.completions, "answers") as progress:
+    with host.progress(label, len(job.problems) * job.completions, "answers") as progress:
         for start in range(0, len(job.problems), size):
-            if stage.preempted:
-                raise Preempted(stage.name)
+            if host.preempted:
+                raise Preempted(host.name)
             batch = job.problems[start : start + size]
-            lines = _answers(job, model, batch, config, sandbox)
+            lines = _answers(job, writer, batch, config, sandbox, host.drop)
             file.append(lines)
             right += sum(c["correct"] for line in lines for c in line["completions"])
             asked = min(start + size, len(job.problems)) * job.completions
@@ -165,63 +142,50 @@ def ask(
 
 
 def _answers(
-    job: Job, model: Model, batch: list[Problem], config: EvalsConfig, sandbox: Sandbox | RemoteSandbox | None
+    job: Job,
+    writer: Writer,
+    batch: list[Problem],
+    config: EvalsConfig,
+    sandbox: Sandbox | RemoteSandbox | None,
+    drop: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     prompts = [job.benchmark.prompt(p, job.few_shot) for p in batch]
-    ids = [model.tokenizer.encode(p.text, add_special_tokens=False) for p in prompts]
-    # SGLang refuses, and with it the batch, what fills its context to the last token
-    fits = [i for i in range(len(batch)) if len(ids[i]) + job.run.max_new_tokens < model.context]
-    problems, prompts = [batch[i] for i in fits], [prompts[i] for i in fits]
-    sampling = sampling_parameters(job, config, model.tokenizer.eos_token_id)
+    sampling = sampling_parameters(job, config)
+    found: Sequence[Sequence[Generated | Trajectory] | Unanswered]
     if job.run.mode == "cot":
-        answers = _texts(job, model, problems, prompts, [ids[i] for i in fits], sampling)
+        found = writer.write(prompts, sampling, job.completions)
     else:
         assert sandbox is not None
-        made = complete(model, sandbox, job.run, prompts, sampling, job.completions)
-        answers = [[judged(job.benchmark, p, t) for t in ts] for p, ts in zip(problems, made, strict=True)]
-    groups = dict(zip(fits, answers, strict=True))
-    skipped = f"prompt and answer exceed the context of {model.context} tokens"
-    return [
-        _line(job, problem, groups.get(i, []), len(ids[i]), None if i in groups else skipped)
-        for i, problem in enumerate(batch)
-    ]
+        found = complete(writer, sandbox, job.run, prompts, sampling, job.completions)
+    lines = []
+    for problem, prompt, written in zip(batch, prompts, found, strict=True):
+        tokens = writer.prompt_tokens(prompt)
+        if not isinstance(written, Unanswered):
+            lines.append(_line(job, problem, [_judged(job.benchmark, problem, w) for w in written], tokens, None))
+        elif written.again:
+            drop(written.reason)
+        else:
+            lines.append(_line(job, problem, [], tokens, written.reason))
+    return lines
 
 
-def _texts(
-    job: Job,
-    model: Model,
-    problems: list[Problem],
-    prompts: list[Prompt],
-    ids: list[list[int]],
-    sampling: dict[str, Any],
-) -> list[list[dict[str, Any]]]:
-    """The completions of each problem in prose."""
-    stop = sorted({s for p in prompts for s in p.stop})
-    groups = model.generate(ids, {**sampling, "stop": stop}, job.completions) if ids else []
-    return [
-        [_judged(job.benchmark, problem, c, model, prompt.stop) for c in group]
-        for problem, prompt, group in zip(problems, prompts, groups, strict=True)
-    ]
-
-
-def sampling_parameters(job: Job, config: EvalsConfig, eos: int) -> dict[str, Any]:
-    """SGLang's sampling parameters of a job; the prompts add their stop strings."""
+def sampling_parameters(job: Job, config: EvalsConfig) -> dict[str, Any]:
+    """Temperature and lengths of a job, as SGLang calls them."""
     greedy = {"temperature": 0.0}
     parameters = greedy if job.mode == "greedy" else {"temperature": config.temperature, "top_p": config.top_p}
-    return {**parameters, "max_new_tokens": job.run.max_new_tokens, "stop_token_ids": [eos]}
+    return {**parameters, "max_new_tokens": job.run.max_new_tokens}
 
 
-def _judged(
-    benchmark: Benchmark, problem: Problem, completion: Completion, model: Model, stop: tuple[str, ...]
-) -> dict[str, Any]:
-    text = cut_at_stop(model.tokenizer.decode(completion.output_ids, skip_special_tokens=True), stop)
-    answer, correct = benchmark.judge(problem.gold, text)
+def _judged(benchmark: Benchmark, problem: Problem, written: Generated | Trajectory) -> dict[str, Any]:
+    if isinstance(written, Trajectory):
+        return judged(benchmark, problem, written)
+    answer, correct = benchmark.judge(problem.gold, written.text)
     return {
-        "text": text,
+        "text": written.text,
         "answer": answer,
         "correct": correct,
-        "finish_reason": completion.finish_reason,
-        "tokens": len(completion.output_ids),
+        "finish_reason": written.finish_reason,
+        "tokens": written.tokens,
     }
 
 

@@ -1,6 +1,6 @@
-"""The modes `pot` and `tool` of a benchmark: the loop of evals.tools between the SGLang server and the sandbox.
+"""The modes `pot` and `tool` of a benchmark: the loop of evals.tools between the model and the sandbox.
 
-In: a job's prompts and a Model. Out: for each prompt the completions as a samples file holds them, with `rounds` and
+In: a job's prompts and a Writer. Out: for each prompt the completions as a samples file holds them, with `rounds` and
 `executions` besides; `text` includes the outputs, `tokens` counts only what the model wrote.
 """
 
@@ -11,9 +11,10 @@ from typing import Any
 from evals.benchmarks.loader import Benchmark
 from evals.benchmarks.records import Problem
 from evals.config import BenchmarkRun, SandboxConfig
-from evals.prompts import Prompt, cut_at_stop
+from evals.prompts import Prompt
 from evals.sandbox import Limits, RemoteSandbox, Sandbox
-from evals.tools import OUTPUT, Generated, Trajectory, printed_answer, run_program, solve, tool_answer
+from evals.tools import OUTPUT, Trajectory, printed_answer, run_program, solve, tool_answer
+from evals.writers import Generated, Unanswered, Writer
 
 
 def make_sandbox(config: SandboxConfig) -> Sandbox | RemoteSandbox:
@@ -27,32 +28,37 @@ def make_sandbox(config: SandboxConfig) -> Sandbox | RemoteSandbox:
 
 
 def complete(
-    model: Any,
+    writer: Writer,
     sandbox: Sandbox | RemoteSandbox,
     run: BenchmarkRun,
     prompts: Sequence[Prompt],
     sampling: dict[str, Any],
     n: int,
-) -> list[list[Trajectory]]:
+) -> list[list[Trajectory] | Unanswered]:
     """`n` trajectories for each prompt. One that outgrows the model's context ends there, as cut off (`length`)."""
     stop = tuple(sorted({s for p in prompts for s in p.stop} | ({OUTPUT} if run.mode == "tool" else set())))
 
-    def generate(texts: list[str]) -> list[Generated]:
-        ids = [model.tokenizer.encode(text, add_special_tokens=False) for text in texts]
-        fits = [i for i in range(len(ids)) if len(ids[i]) + run.max_new_tokens < model.context]
-        written = [Generated("", 0, "length")] * len(ids)
-        groups = model.generate([ids[i] for i in fits], {**sampling, "stop": list(stop)}, 1) if fits else []
-        for i, (completion,) in zip(fits, groups, strict=True):
-            text = cut_at_stop(model.tokenizer.decode(completion.output_ids, skip_special_tokens=True), stop)
-            written[i] = Generated(text, len(completion.output_ids), completion.finish_reason)
-        return written
+    def generate(texts: list[str]) -> list[Generated | Unanswered]:
+        written = writer.write([Prompt(text, stop) for text in texts], sampling, 1)
+        return [w if isinstance(w, Unanswered) else w[0] for w in written]
 
     repeated = [prompt.text for prompt in prompts for _ in range(n)]
     if run.mode == "tool":
         flat = solve(repeated, generate, sandbox.run_many, run.max_rounds)
     else:
         flat = run_program(repeated, generate, sandbox.run_many)
-    return [flat[i : i + n] for i in range(0, len(flat), n)]
+    return [_together(flat[i : i + n]) for i in range(0, len(flat), n)]
+
+
+def _together(group: list[Trajectory]) -> list[Trajectory] | Unanswered:
+    """The trajectories of one prompt; what outgrew its context after a first round is cut off, no answer less."""
+    for trajectory in group:
+        unanswered = trajectory.unanswered
+        if unanswered is not None and (unanswered.again or not trajectory.rounds):
+            return unanswered
+        if unanswered is not None:
+            trajectory.finish_reason = "length"
+    return group
 
 
 def judged(benchmark: Benchmark, problem: Problem, trajectory: Trajectory) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from evals.extraction import MARKS, Method, extract_answer
 from evals.sandbox.execution import Execution
+from evals.writers import Generated, Unanswered
 
 OUTPUT = "```output"  # the model stops here: what follows is the sandbox's to write
 SHOWN = 100  # characters of output that the model gets to see, as in ToRA and in DeepSeekMath's evaluation
@@ -32,15 +33,6 @@ for _earlier in {earlier!r}:
 """
 
 
-@dataclass(frozen=True)
-class Generated:
-    """What the model wrote in one round, without the stop string that ended it."""
-
-    text: str
-    tokens: int
-    finish_reason: str  # stop or length
-
-
 @dataclass
 class Trajectory:
     """One solution as it grows: the model's text with the outputs of its programs in between."""
@@ -50,10 +42,14 @@ class Trajectory:
     rounds: int = 0
     tokens: int = 0  # the model's own; outputs are not counted
     finish_reason: str = "stop"
+    unanswered: Unanswered | None = None  # the model could not be asked on
     executions: list[Execution] = field(default_factory=list)
 
-    def add(self, generated: Generated) -> None:
+    def add(self, generated: Generated | Unanswered) -> None:
         """A round's text."""
+        if isinstance(generated, Unanswered):
+            self.unanswered = generated
+            return
         self.text += generated.text
         self.rounds += 1
         self.tokens += generated.tokens
@@ -63,7 +59,12 @@ class Trajectory:
     def waits(self) -> bool:
         """Whether it ends with a program that has not been run."""
         ends = [block.end() for block in _PROGRAM.finditer(self.text)]
-        return bool(ends) and not self.text[ends[-1] :].strip() and len(ends) > len(self.executions)
+        return (
+            self.unanswered is None
+            and bool(ends)
+            and not self.text[ends[-1] :].strip()
+            and len(ends) > len(self.executions)
+        )
 
     def show(self, execution: Execution) -> None:
         """Append the output of the last program."""
@@ -73,7 +74,7 @@ class Trajectory:
 
 def solve(
     prompts: Sequence[str],
-    generate: Callable[[list[str]], list[Generated]],
+    generate: Callable[[list[str]], list[Generated | Unanswered]],
     run_many: Callable[[list[str]], list[Execution]],
     max_rounds: int,
 ) -> list[Trajectory]:
@@ -99,15 +100,16 @@ def solve(
 
 def run_program(
     prompts: Sequence[str],
-    generate: Callable[[list[str]], list[Generated]],
+    generate: Callable[[list[str]], list[Generated | Unanswered]],
     run_many: Callable[[list[str]], list[Execution]],
 ) -> list[Trajectory]:
     """Program-of-thought: one program a prompt, in a ```python block or else the whole text."""
     trajectories = [Trajectory(prompt) for prompt in prompts]
     for trajectory, generated in zip(trajectories, generate(list(prompts)), strict=True):
         trajectory.add(generated)
-    codes = [session(programs(t.text)) or t.text for t in trajectories]
-    for trajectory, execution in zip(trajectories, run_many(codes), strict=True):
+    written = [t for t in trajectories if t.unanswered is None]
+    codes = [session(programs(t.text)) or t.text for t in written]
+    for trajectory, execution in zip(written, run_many(codes), strict=True):
         trajectory.show(execution)
     return trajectories
 

@@ -22,6 +22,7 @@ from evals.prompts import (
     TOOL_INSTRUCTIONS,
     Prompt,
     Shots,
+    chat_message,
     chat_prompt,
     few_shot_prompt,
 )
@@ -92,7 +93,8 @@ class Benchmark:
         """What a model is asked: worked examples before the question if wanted and there are any, else chat."""
         if few_shot and self.shots is not None:
             return Prompt(few_shot_prompt(problem.question, self.shots), self.shots.stop)
-        return Prompt(chat_prompt(problem.question, self.instruction), CHAT_STOP)
+        message = chat_message(problem.question, self.instruction)
+        return Prompt(chat_prompt(problem.question, self.instruction), CHAT_STOP, message)
 
     def judge(self, gold: str, text: str) -> tuple[str | None, bool]:
         """The answer that an output gives, and whether it is right."""

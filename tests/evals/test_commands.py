@@ -70,7 +70,7 @@ def test_kept_samples_are_judged_again_without_touching_them(
     ("command", "problem"),
     [
         (["--samples", "none.jsonl", "--benchmark", "gsm8k"], "none.jsonl: cannot be read"),
-        (["--samples", "none.jsonl"], "--samples needs --benchmark"),
+        (["--samples", "none.jsonl"], "--samples needs one --benchmark"),
         (["--samples", "none.jsonl", "--benchmark", "gsm"], "unknown benchmark 'gsm'"),
         (["--rescore", "nowhere"], "nowhere: no samples/<checkpoint>/<benchmark>.jsonl"),
     ],

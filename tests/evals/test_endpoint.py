@@ -1,0 +1,169 @@
+"""OpenAI-compatible endpoints: a server that fails, stalls and talks nonsense costs no answer and fakes none."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evals.endpoint import Endpoint
+from evals.prompts import Prompt
+from evals.run import main
+from evals.writers import Generated, Unanswered
+
+SAMPLING = {"temperature": 0.0, "max_new_tokens": 32}
+Reply = tuple[int, dict[str, str], Any]
+Behaviour = Callable[[int, dict[str, Any]], Reply]
+
+
+def says(text: str | None, finish: str = "stop") -> Reply:
+    choice = {"message": {"role": "assistant", "content": text}, "text": text, "finish_reason": finish}
+    return 200, {}, {"choices": [choice], "usage": {"completion_tokens": 7}}
+
+
+class Server:
+    """An HTTP server on a free port. `behaviour(number, body)` answers the request; every request is kept."""
+
+    def __init__(self) -> None:
+        self.behaviour: Behaviour = lambda _n, _b: says(r"\boxed{42}")
+        self.requests: list[tuple[str, dict[str, Any], dict[str, str], float]] = []
+        lock, server = threading.Lock(), self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                with lock:
+                    number = len(server.requests)
+                    server.requests.append((self.path, body, dict(self.headers), time.monotonic()))
+                status, headers, answer = server.behaviour(number, body)
+                raw = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
+                self.send_response(status)
+                for key, value in {"content-length": str(len(raw)), **headers}.items():
+                    self.send_header(key, value)
+                self.end_headers()
+                self.wfile.write(raw)
+
+            def log_message(self, *_: object) -> None: ...
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    running = Server()
+    yield running
+    running.http.shutdown()
+    running.http.server_close()
+
+
+def test_chat_sends_the_users_turn_and_completions_the_whole_prompt(server: Server) -> None:
+    prompt = Prompt("User: 6 * 7?\n\nAssistant: ", ("\nUser:",), "6 * 7?")
+    (answers,) = Endpoint(server.url, "m", api_key="secret").write([prompt], {**SAMPLING, "top_p": 0.9}, 2)
+    assert answers == [Generated(r"\boxed{42}", 7, "stop")] * 2
+    path, body, headers, _ = server.requests[0]
+    assert path == "/v1/chat/completions" and headers["Authorization"] == "Bearer secret"
+    assert body == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "6 * 7?"}],
+        "temperature": 0.0,
+        "top_p": 0.9,
+        "max_tokens": 32,
+    }
+    server.behaviour = lambda _n, _b: says("42\nUser: more", "length")
+    (answers,) = Endpoint(server.url, "m", "completions").write([prompt], SAMPLING, 1)
+    assert answers == [Generated("42", 7, "length")]
+    path, body, _, _ = server.requests[-1]
+    assert path == "/v1/completions" and body["prompt"] == prompt.text and body["stop"] == ["\nUser:"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        (500, {}, "oops"),
+        (429, {"retry-after": "0"}, ""),
+        (503, {}, ""),
+        (200, {}, "<html>"),
+        (200, {}, {"choices": []}),
+        says(None),
+    ],
+)
+def test_what_may_pass_is_tried_again(server: Server, fault: Reply) -> None:
+    server.behaviour = lambda number, _: fault if number < 2 else says("fine")
+    endpoint = Endpoint(server.url, "m", first_pause=0.01)
+    assert endpoint.write([Prompt("a")], SAMPLING, 1) == [[Generated("fine", 7, "stop")]]
+    assert len(server.requests) == 3
+
+
+def test_retry_after_is_obeyed(server: Server) -> None:
+    server.behaviour = lambda number, _: (429, {"retry-after": "0.5"}, "") if number == 0 else says("fine")
+    Endpoint(server.url, "m", first_pause=0.001).write([Prompt("a")], SAMPLING, 1)
+    assert server.requests[1][3] - server.requests[0][3] >= 0.5
+
+
+def test_a_refusal_is_final_and_touches_no_other_prompt(server: Server) -> None:
+    server.behaviour = lambda _n, body: (
+        (400, {}, "too\n long") if body["messages"][0]["content"] == "bad" else says("fine")
+    )
+    good, bad = Endpoint(server.url, "m").write([Prompt("good"), Prompt("bad")], SAMPLING, 2)
+    assert good == [Generated("fine", 7, "stop")] * 2
+    assert bad == Unanswered("endpoint: HTTP 400: too long", again=True)
+
+
+def test_a_dead_server_is_given_up_after_a_few_tries() -> None:
+    (answer,) = Endpoint("http://127.0.0.1:9/v1", "m", tries=3, first_pause=0.01).write([Prompt("a")], SAMPLING, 1)
+    assert answer == Unanswered("endpoint: ConnectionError, 3 times", again=True)
+
+
+def test_requests_keep_their_distance(server: Server) -> None:
+    Endpoint(server.url, "m", requests_per_minute=600).write([Prompt(str(i)) for i in range(5)], SAMPLING, 1)
+    times = sorted(at for *_, at in server.requests)
+    assert times[-1] - times[0] >= 4 * 0.1 * 0.9
+
+
+def test_an_endpoint_is_measured_and_what_it_failed_to_answer_is_asked_again(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps({"question": f"{i} * 7?", "answer": f"#### {i * 7}"}) + "\n" for i in range(6)))
+    server.behaviour = lambda _n, body: (
+        (400, {}, "no") if body["messages"][0]["content"].startswith("3 ") else says(r"\boxed{42}")
+    )
+    out = tmp_path / "out"
+    command = ["--endpoint", server.url, "--model", "org/model", "--benchmark", "gsm8k", "--data", str(data)]
+    command += ["--output", str(out), "--num-samples", "2"]
+    assert main(command) == 1
+    said = capsys.readouterr()
+    assert "not answered, asked again by the same command: 2, endpoint: HTTP 400: no" in said.err
+    assert "gsm8k, org-model: accuracy 0.0" in said.out  # 6 * 7 is not among 0 to 5
+    asked = len(server.requests)
+    server.behaviour = lambda _n, body: says(rf"\boxed{{{int(body['messages'][0]['content'][0]) * 7}}}")
+    assert main(command) == 0
+    assert len(server.requests) == asked + 3  # one greedy, two samples
+    report = json.loads((out / "report.json").read_text())
+    result = report["results"]["gsm8k"]["org-model"]
+    assert result["problems"] == 6 and result["metrics"]["accuracy"]["value"] == pytest.approx(1 / 6)
+    assert main(command) == 0
+    assert len(server.requests) == asked + 3
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ([], "--endpoint needs --model"),
+        (["--model", "m", "--benchmark", "nope"], "unknown benchmark 'nope'"),
+        (["--model", "m", "--mode", "tool"], "--mode tool continues its own text: it needs --api completions"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    more: list[str], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["--endpoint", "http://127.0.0.1:9/v1", "--benchmark", "gsm8k", "--output", str(tmp_path), *more]
+    assert main(command) == 2
+    error = capsys.readouterr().err
+    assert problem in error and error.count("\n") == 1
