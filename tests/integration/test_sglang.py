@@ -13,6 +13,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from evals.client import Completion, RequestRefused, WeightVersionMismatch
+from evals.endpoint import Endpoint
+from evals.prompts import Prompt
 from evals.server import running
 from evals.server_config import ServerConfig
 from rl.rollout.engine import RolloutEngine
@@ -113,6 +115,19 @@ def test_a_stop_token_ends_the_sample_and_is_part_of_it(engine: RolloutEngine) -
         *before, last = completion.output_ids
         assert completion.finish_reason == "stop" and last in stops and not set(before) & set(stops)
         assert completion.logprobs is not None and len(completion.logprobs) == len(completion.output_ids)
+
+
+def test_its_openai_route_is_an_endpoint_of_the_evaluation(engine: RolloutEngine) -> None:
+    ids = [[5, 6, 7], [20, 21, 22, 23]]
+    own = engine.sample(ids, 1, sampling(temperature=0.0, max_new_tokens=8))
+    endpoint = Endpoint(f"{engine.client().url}/v1", "default", "completions")
+    prompts = [Prompt(" ".join(f"w{i}" for i in p)) for p in ids]
+    for written, (completion,) in zip(
+        endpoint.write(prompts, {"temperature": 0.0, "max_new_tokens": 8}, 1), own, strict=True
+    ):
+        assert isinstance(written, list)
+        assert written[0].text.split() == [f"w{i}" for i in completion.output_ids]
+        assert (written[0].tokens, written[0].finish_reason) == (8, "length")
 
 
 def test_progress_counts_every_completion(engine: RolloutEngine) -> None:
