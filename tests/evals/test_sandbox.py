@@ -278,16 +278,19 @@ def test_dead_worker_is_replaced_and_nothing_is_left_at_the_end() -> None:
         results: list[Execution] = []
         runner.start()
         time.sleep(0.3)
-        for worker in _workers():
-            worker.kill()
+        _kill_workers()
         runner.join()
         assert [e.status for e in results] == ["killed"]
         assert pool.run("print(1)").stdout == "1\n"
-        for worker in _workers():
-            worker.kill()
-            worker.wait()
+        _kill_workers()
         assert pool.run("print(2)").stdout == "2\n"  # it died while idle: no program suffers
     assert not _workers()
+
+
+def _kill_workers() -> None:
+    for worker in _workers():
+        worker.kill()
+        worker.wait()
 
 
 def _workers() -> list[psutil.Process]:
