@@ -119,7 +119,9 @@ def _name(args: argparse.Namespace) -> str:
     """The model's name in files and report."""
     if args.endpoint and not args.model:
         raise UsageError("--endpoint needs --model: the model's name at the endpoint")
-    return re.sub(r"[^\w.-]+", "-", args.model or args.checkpoint.resolve().name)
+    folder = args.checkpoint.resolve() if args.checkpoint else Path()
+    own = folder.parent.name if folder.name == "hf" else folder.name  # a stage's checkpoint is <stage>/hf
+    return re.sub(r"[^\w.-]+", "-", args.model or own)
 
 
 def _writer(args: argparse.Namespace, name: str, running: ExitStack) -> "Writer":
