@@ -2,17 +2,34 @@
 
 Comes in: one record of an archive. Goes out: text of lines and paragraphs, or PageError with the reason to count.
 Every step is bounded: the page's size, its depth of nesting (the time of text extraction grows with its square).
+
+Main content is told from boilerplate by Resiliparse, which judges elements by tag, class, id and share of links. On
+mathematical pages three of its rules cut into the content; `_shield_content` keeps the elements they would take.
 """
+
+import re
 
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
-from resiliparse.parse.html import HTMLTree
+from resiliparse.parse.html import ElementNode, HTMLTree
 
 from corpus.config import ReadConfig
 from corpus.math_markup import keep_mathematics
 from corpus.warc import Record
 
-BOILERPLATE = ["a.headerlink", ".MathJax_Preview", "[role=search]", "noscript"]
+BOILERPLATE = ["a.headerlink", ".MathJax_Preview", "[role=search]", "noscript", "svg"]
+FORMULA = re.compile(r"\$[^$]+\$|\\[(\[]")
+WORDPRESS = re.compile(r"\$latex\s+([^$]+)\$")
+# Ids of sections come from headings; Resiliparse takes "modal-logic" for a dialog, "related-functions" for links.
+ID = re.compile(r"""\sid=["']?([^"'\s>]+)""")
+ROLE = re.compile(
+    r"nav|menu|bread|link|trend|recommend|featured|popular|editor|related|read-next|footer|copyright|cookie|consent|legal"
+    r"|sidebar|search|modal|popup|lightbox|gallery|carousel|\bads?\b|sponsor|promoted|paid|banner|donate|comment|reply|logo",
+    re.I,
+)
+SECTIONS = ("section", "table", "dl", "ol", "p", "pre")
+SHALLOW_LISTS = "body > ul, body > * > ul, body > * > * > ul, body > * > * > * > ul"
+CHROME = re.compile(r"\b(?:nav|menu|footer|header|sidebar|breadcrumbs?|pagination|toc|tabs|share|social)", re.I)
 
 
 class PageError(Exception):
@@ -38,11 +55,61 @@ def html_to_text(html: str, max_depth: int = 400) -> str:
             raise PageError("no body")
         if tree.body.query_selector(" > ".join(["*"] * max_depth)) is not None:
             raise PageError("nested too deeply")
-        keep_mathematics(tree)
-        text = extract_plain_text(tree, main_content=True, skip_elements=BOILERPLATE)
+        keep_mathematics(tree, html)
+        _shield_content(tree, html)
+        text = str(extract_plain_text(tree, main_content=True, skip_elements=BOILERPLATE))
     except (ValueError, RuntimeError, UnicodeError) as error:
         raise PageError("unreadable HTML") from error
-    return str(text).strip()
+    if "$latex" in text:
+        text = WORDPRESS.sub(lambda found: f"${found[1].strip()}$", text)
+    return text.strip()
+
+
+def _shield_content(tree: HTMLTree, html: str) -> None:
+    for name in {i for i in ID.findall(html) if ROLE.search(i)}:
+        element = tree.document.get_element_by_id(name)
+        if element is not None and (
+            element.tag in SECTIONS or (element.tag == "div" and "section" in element.class_list)
+        ):
+            element.delattr("id")
+    for element in tree.body.query_selector_all(SHALLOW_LISTS):
+        if _is_content(element):
+            _deepen(tree, element)
+
+
+def _is_content(ul: ElementNode) -> bool:
+    """A list of prose or formulas, not of links; Resiliparse leaves out every list near the body."""
+    around = ul.parent_element
+    for element in (ul, around):
+        if element is not None and (
+            element.tag in ("nav", "header", "footer", "aside") or CHROME.search(_name(element))
+        ):
+            return False
+    text = ul.text or ""
+    if len(text) < 200 and FORMULA.search(text) is None:
+        return False
+    return sum(len(a.text or "") for a in ul.query_selector_all("a")) <= len(text) / 2
+
+
+def _name(element: ElementNode) -> str:
+    return f"{element.getattr('class') or ''} {element.getattr('id') or ''} {element.getattr('role') or ''}"
+
+
+def _deepen(tree: HTMLTree, ul: ElementNode) -> None:
+    """Put a list where lists are content: without links, below elements that mean nothing."""
+    for link in list(ul.query_selector_all("a")):
+        text = tree.create_text_node(link.text or "")
+        if link.parent is not None and text is not None:
+            link.parent.replace_child(text, link)
+    parent, wrapper = ul.parent, tree.create_element("div")
+    if parent is None or wrapper is None:
+        return
+    parent.replace_child(wrapper, ul)
+    for _ in range(3):
+        inner = tree.create_element("div")
+        wrapper.append_child(inner)
+        wrapper = inner
+    wrapper.append_child(ul)
 
 
 def _decode(record: Record) -> str:
