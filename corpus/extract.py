@@ -4,7 +4,8 @@ Comes in: one record of an archive. Goes out: text of lines and paragraphs, or P
 Every step is bounded: the page's size, its depth of nesting (the time of text extraction grows with its square).
 
 Main content is told from boilerplate by Resiliparse, which judges elements by tag, class, id and share of links. On
-mathematical pages three of its rules cut into the content; `_shield_content` keeps the elements they would take.
+mathematical pages two of its rules cut into the content: the ids of sections, and lists near the body. What they
+would take is shielded from them.
 """
 
 import re
@@ -17,18 +18,14 @@ from corpus.config import ReadConfig
 from corpus.math_markup import keep_mathematics
 from corpus.warc import Record
 
-BOILERPLATE = ["a.headerlink", ".MathJax_Preview", "[role=search]", "noscript", "svg"]
+BOILERPLATE = ["a.headerlink", "[role=search]", "noscript", "svg"]
 FORMULA = re.compile(r"\$[^$]+\$|\\[(\[]")
 WORDPRESS = re.compile(r"\$latex\s+([^$]+)\$")
-# Ids of sections come from headings; Resiliparse takes "modal-logic" for a dialog, "related-functions" for links.
-ID = re.compile(r"""\sid=["']?([^"'\s>]+)""")
-ROLE = re.compile(
-    r"nav|menu|bread|link|trend|recommend|featured|popular|editor|related|read-next|footer|copyright|cookie|consent|legal"
-    r"|sidebar|search|modal|popup|lightbox|gallery|carousel|\bads?\b|sponsor|promoted|paid|banner|donate|comment|reply|logo",
+# The id of a section is its heading; Resiliparse takes "modal-logic" for a dialog, "related-functions" for links.
+SECTION_ID = re.compile(
+    r"""(<(?:section|table|dl|ol|p|pre)(?=\s)[^<>]{0,300}?|<div\s[^<>]{0,300}?class="section[^<>]{0,300}?)\sid=(?:"[^"<>]*"|[^\s"<>]+)""",
     re.I,
 )
-SECTIONS = ("section", "table", "dl", "ol", "p", "pre")
-SHALLOW_LISTS = "body > ul, body > * > ul, body > * > * > ul, body > * > * > * > ul"
 CHROME = re.compile(r"\b(?:nav|menu|footer|header|sidebar|breadcrumbs?|pagination|toc|tabs|share|social)", re.I)
 
 
@@ -50,14 +47,16 @@ def page_text(record: Record, config: ReadConfig) -> str:
 def html_to_text(html: str, max_depth: int = 400) -> str:
     """Main text of an HTML page: paragraphs on lines of their own, code with its indentation, formulas as TeX."""
     try:
+        html, copies = keep_mathematics(SECTION_ID.sub(r"\1", html))
         tree = HTMLTree.parse(html)
         if tree.body is None:
             raise PageError("no body")
         if tree.body.query_selector(" > ".join(["*"] * max_depth)) is not None:
             raise PageError("nested too deeply")
-        keep_mathematics(tree, html)
-        _shield_content(tree, html)
-        text = str(extract_plain_text(tree, main_content=True, skip_elements=BOILERPLATE))
+        for element in _shallow_lists(tree.body, 3) if "<ul" in html else []:
+            if _is_content(element):
+                _deepen(tree, element)
+        text = str(extract_plain_text(tree, main_content=True, skip_elements=BOILERPLATE + copies))
     except (ValueError, RuntimeError, UnicodeError) as error:
         raise PageError("unreadable HTML") from error
     if "$latex" in text:
@@ -65,30 +64,32 @@ def html_to_text(html: str, max_depth: int = 400) -> str:
     return text.strip()
 
 
-def _shield_content(tree: HTMLTree, html: str) -> None:
-    for name in {i for i in ID.findall(html) if ROLE.search(i)}:
-        element = tree.document.get_element_by_id(name)
-        if element is not None and (
-            element.tag in SECTIONS or (element.tag == "div" and "section" in element.class_list)
-        ):
-            element.delattr("id")
-    for element in tree.body.query_selector_all(SHALLOW_LISTS):
-        if _is_content(element):
-            _deepen(tree, element)
+def _shallow_lists(element: ElementNode, depth: int) -> list[ElementNode]:
+    """The lists in the elements nearest to `element`; walked, because Resiliparse's lists take quadratic time."""
+    found, child = [], element.first_element_child
+    while child is not None:
+        if child.tag == "ul":
+            found.append(child)
+        elif depth and child.tag not in ("nav", "header", "footer", "aside") and not CHROME.search(_name(child)):
+            found += _shallow_lists(child, depth - 1)
+        child = child.next_element_sibling
+    return found
 
 
 def _is_content(ul: ElementNode) -> bool:
     """A list of prose or formulas, not of links; Resiliparse leaves out every list near the body."""
-    around = ul.parent_element
-    for element in (ul, around):
-        if element is not None and (
-            element.tag in ("nav", "header", "footer", "aside") or CHROME.search(_name(element))
-        ):
-            return False
     text = ul.text or ""
-    if len(text) < 200 and FORMULA.search(text) is None:
+    if CHROME.search(_name(ul)) or (len(text) < 200 and FORMULA.search(text) is None):
         return False
-    return sum(len(a.text or "") for a in ul.query_selector_all("a")) <= len(text) / 2
+    return sum(len(a.text or "") for a in _links(ul)) <= len(text) / 2
+
+
+def _links(element: ElementNode) -> list[ElementNode]:
+    found, child = [], element.first_element_child
+    while child is not None:
+        found += [child] if child.tag == "a" else _links(child)
+        child = child.next_element_sibling
+    return found
 
 
 def _name(element: ElementNode) -> str:
@@ -97,7 +98,7 @@ def _name(element: ElementNode) -> str:
 
 def _deepen(tree: HTMLTree, ul: ElementNode) -> None:
     """Put a list where lists are content: without links, below elements that mean nothing."""
-    for link in list(ul.query_selector_all("a")):
+    for link in _links(ul):
         text = tree.create_text_node(link.text or "")
         if link.parent is not None and text is not None:
             link.parent.replace_child(text, link)

@@ -1,188 +1,221 @@
-r"""Mathematics in HTML becomes TeX in text, before the text is extracted.
+r"""Mathematics in HTML becomes TeX in text, before the page is parsed.
 
-Comes in: a parsed page. Goes out: the same tree, in which every formula that was mark-up is a text node with TeX
-between `$...$` (inline) or `$$...$$` (display), once, however many copies of it the page holds (MathML for screen
-readers, rendered spans, an image for old browsers). Formulas that are TeX in the text already stay as they are.
+Comes in: the source of a page. Goes out: the source with every formula that was mark-up replaced by TeX between `$...$`
+(inline) or `$$...$$` (display), once, however many copies of it the page holds (MathML for screen readers, rendered
+spans, an image for old browsers), and selectors of the copies to leave out. TeX in the text already stays as it is.
 
-What is recognised, in this order; the first that fits a formula gives its TeX:
+What is recognised:
   MathJax 2   <script type="math/tex; mode=display">; without the script <span data-mathml="...">
-  MathJax 3   <mjx-container> with its assistive MathML
-  Wikipedia   <span class="mwe-math-element"> around MathML and an image
+  MathJax 3   the assistive MathML of <mjx-container>
   KaTeX       <annotation encoding="application/x-tex"> in MathML beside rendered spans
   MathML      an annotation, <math alttext="...">, otherwise the presentation mark-up (`corpus.mathml`)
-  attributes  data-tex, data-latex, data-formula, data-katex; data-value of Quill
-  images      TeX in `alt`: Sphinx, Doxygen, WordPress, Zhihu; without `alt` in the address of an image server
+  attributes  <span data-tex="..."> and the like
+  images      TeX in `alt`: Sphinx, Doxygen, WordPress, Wikipedia, Zhihu; else in the address of an image server
   scripts     x<sup>2</sup> becomes x^2, x<sub>10</sub> x_{10}; ordinals, trade marks and notes stay
+
+This works on the source, not on the parsed tree, because its time must grow with the page's size: Resiliparse finds
+every element of a list anew when the list is walked, which takes minutes for some thousand formulas. For the same
+reason no pattern here reads a stretch of the source twice.
 """
 
 import re
+from collections.abc import Callable
+from html import escape, unescape
 from urllib.parse import unquote, urlsplit
 
-from resiliparse.parse.html import ElementNode, HTMLTree, Node
+from resiliparse.parse.html import HTMLTree
 
 from corpus.mathml import mathml_to_tex
 
-RENDERED = ".MathJax_Preview, .MathJax_Display, .MathJax, .MathJax_SVG, .MathJax_CHTML, .mjx-chtml"
-# Each holds every copy of one formula; a group inside a group goes with the outer one.
-GROUPS = "mjx-container, .mwe-math-element, .katex-display, .katex, math"
-ATTRIBUTES = ("data-tex", "data-latex", "data-formula", "data-katex", "data-value")
-WITH_ATTRIBUTE = "[data-tex], [data-latex], [data-formula], [data-katex], .ql-formula[data-value]"
-DELIMITERS = (("$$", "$$"), ("$", "$"), (r"\[", r"\]"), (r"\(", r"\)"))
-# Images that may be formulas, found without a look at each …
-IMAGES = ", ".join(
-    [f"img[class*={name}]" for name in ("math", "tex", "formula", "equation", "ee_img", "ql-img")]
-    + [f"img[src*='{part}']" for part in ("latex", "equation?tex=", "cht=tx", "mathtex", "mimetex")]
-    + [f"img[alt*='{mark}']" for mark in ("$", r"\(", r"\[", r"\f", r"\s", r"\i", r"\b", r"\l", r"\m", r"\a")]
-    + ["div.math img"]
+# The rest of an opening tag. It consumes what it has read even if the tag never ends, so that nothing is read again.
+ATTRIBUTES = r"""((?:[^"'<>]++|"[^"]*+(?:"|$)|'[^']*+(?:'|$))*+)"""
+ATTRIBUTE = re.compile(r"""([\w:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
+SCRIPT = re.compile(rf"<script\b{ATTRIBUTES}>", re.I)
+SCRIPT_END = re.compile(r"</script\s*>", re.I)
+CDATA = re.compile(r"^\s*%?\s*<!\[CDATA\[(.*?)%?\s*\]\]>\s*$", re.S)
+MATH = re.compile(rf"<math\b{ATTRIBUTES}>", re.I)
+MATH_END = re.compile(r"</math\s*>", re.I)
+PREFIX = re.compile(r"(</?)(?:mml|m):(?=[a-z])")
+ANNOTATION = re.compile(
+    r"""<annotation[^<>]*encoding=["']?(?:application/x-tex|text/x-tex|latex|tex)["']?[^<>]*>""", re.I
 )
-# … classes and addresses that say they are …
-MATH_IMAGE = re.compile(
-    r"(?:^|[\s_-])(?:math|tex|latex|mwe-math\S*|formula(?:Inl|Dsp)?|equation|ee_img|ql-img\S*)(?:$|[\s_-])"
-    r"|latex\.php|latex\.codecogs\.com|/equation\?tex=|cht=tx|mathtex\.cgi|mimetex\.cgi"
+RENDERED = ["span.MathJax", "span.MathJax_SVG", "span.MathJax_CHTML", "div.MathJax_Display", "span.mjx-chtml"]
+COPIES = [".MathJax_Preview", ".katex-html", "mjx-math", "mjx-speech"]
+DATA = ("data-tex", "data-latex", "data-formula", "data-katex")
+SPAN = re.compile(rf"<span\b{ATTRIBUTES}>", re.I)
+IMAGE = re.compile(rf"<img\b{ATTRIBUTES}>?", re.I)
+# Classes and addresses of images that are formulas …
+MATH_CLASS = re.compile(
+    r"(?:^|[\s_-])(?:math|tex|latex|formula(?:Inl|Dsp)?|equation|ee_img|ql-img)(?:$|[\s_-])|^mwe-math"
+)
+MATH_ADDRESS = re.compile(
+    r"latex\.php|latex\.codecogs\.com|/equation\?tex=|cht=tx|mathtex\.cgi|mimetex\.cgi|/math/render/"
 )
 # … and alternative texts that can only be TeX, whatever the image is called.
 TEX_ALONE = re.compile(
-    r"^\s*(?:\$.+\$|\\\(.+\\\)|\\\[.+\\\])\s*$|\\(?:frac|sqrt|sum|int|begin|left|mathbb|mathrm|alpha|beta)\b", re.S
+    r"^\$[^$]+\$$|^\\\(.+\\\)$|^\\\[.+\\\]$|\\(?:frac|sqrt|sum|int|begin|left|math[a-z]+|alpha|beta)\b", re.S
 )
 TEX_QUERY = re.compile(r"(?:^|&)(?:latex|tex|chl)=([^&]+)")
-BASE = re.compile(
-    r"(?:[\d)\]}|]|(?<![^\W\d_])[^\W\d_]{1,2}|(?<![^\W\d_])(?:log|lim|max|min|sin|cos|tan|exp|cm|mm|km|det))$"
+DISPLAY_BEFORE = re.compile(
+    r"""class=["']?(?:math|formulaDsp|displaymath|katex-display)\b[^<>]*>\s*(?:<(?:p|span)\b[^<>]*>\s*)*$"""
 )
-SCRIPT = re.compile(r"[\w+\-−*/=,.()^{}' ]{1,40}$")
-ORDINAL = re.compile(r"(?:st|nd|rd|th|er|re|e|eme|ème|o|a|tm|sm)$", re.I)
+DELIMITERS = (("$$", "$$"), ("$", "$"), (r"\[", r"\]"), (r"\(", r"\)"))
+# What a script may stand at: a digit, a bracket, a letter or two, a function or unit; after a longer word it is a note.
+BASE = re.compile(r"(?:[\d)\]}|]|(?<![^\W\d_])(?:[^\W\d_]{1,2}|log|lim|max|min|sin|cos|tan|exp|det))$")
+INLINE = r"(?:</?(?:i|em|b|strong|var|span)\b[^<>]{0,200}>)"
+SUP = re.compile(rf"<(su[pb])\b[^<>]*>({INLINE}*+[^<>]{{1,40}}{INLINE}*+)</\1>", re.I)
+TAG = re.compile(r"<[^<>]*>")
+SCRIPT_TEXT = re.compile(r"[\w+\-−*/=,.()^{}' ]+$")
+ORDINAL = re.compile(r"(?:st|nd|rd|th|er|re|eme|ème|tm|sm|o|a|e)$", re.I)
 
 
-def keep_mathematics(tree: HTMLTree, html: str) -> None:
-    """Turn every formula of the page into text, in place. `html` is the page's source: it says what to look for."""
-    if "math/" in html or "data-mathml" in html:
-        _keep_mathjax(tree)
-    if "<math" in html or "katex" in html or "mjx-" in html or "mwe-math" in html:
-        for group in _select(tree, GROUPS):
-            if not _is_detached(tree, group):
-                _replace(tree, group, _tex_of(group), _is_display(group))
-    if "data-" in html:
-        for element in _select(tree, WITH_ATTRIBUTE):
-            tex = next((v for name in ATTRIBUTES if (v := element.getattr(name))), "")
-            if tex and not _is_detached(tree, element):
-                _replace(tree, element, tex, element.tag in ("div", "p"))
+def keep_mathematics(html: str) -> tuple[str, list[str]]:
+    """The source with formulas as text, and CSS selectors of what repeats them."""
+    copies = list(COPIES)
+    if "data-mathml" in html and "math/tex" not in html:
+        html = SPAN.sub(_keep_data_mathml, html)
+        copies += RENDERED
+    if "math/" in html:
+        before, html = html, _replace_elements(html, SCRIPT, SCRIPT_END, _script_tex)
+        copies += RENDERED if html is not before else []
+    if "<mml:" in html or "<m:math" in html:
+        html = PREFIX.sub(r"\1", html)
+    if "<math" in html:
+        html = _replace_elements(html, MATH, MATH_END, _math_tex)
     if "<img" in html or "<IMG" in html:
-        for image in _select(tree, IMAGES):
-            _keep_image(tree, image)
-    for tag, mark in (("sup", "^"), ("sub", "_")):
-        if f"<{tag}" in html:
-            for script in reversed(_select(tree, tag)):
-                _keep_script(tree, script, mark)
+        html = IMAGE.sub(_keep_image, html)
+    if any(name in html for name in DATA) or "ql-formula" in html:
+        html = SPAN.sub(_keep_data_tex, html)
+        copies += [f"span[{name}]" for name in DATA] + ["span.ql-formula"]
+    if "<sup" in html or "<sub" in html:
+        html = _keep_scripts(html)
+    return html, copies
 
 
-def _keep_mathjax(tree: HTMLTree) -> None:
-    """MathJax 2: the source sits in a script after the rendered formula, which goes."""
-    scripts = _select(tree, "script[type^='math/tex'], script[type^='math/mml']")
-    rendered = _select(tree, RENDERED)
-    for element in rendered:
-        mathml = element.getattr("data-mathml")
-        if mathml and not scripts and not _is_detached(tree, element):
-            inner = HTMLTree.parse(mathml)
-            math = inner.document.query_selector("math")
-            if math is not None:
-                _replace(tree, element, _tex_of(math), math.getattr("display") == "block")
-    for element in rendered if scripts else []:
-        if element.parent is not None and not element.query_selector("script"):
-            element.parent.remove_child(element)
-    for script in scripts:
-        kind, source = script.getattr("type") or "", script.text or ""
-        display = "mode=display" in kind
-        if kind.startswith("math/mml"):
-            math = HTMLTree.parse(source).document.query_selector("math")
-            source, display = ("", False) if math is None else (_tex_of(math), math.getattr("display") == "block")
-        _replace(tree, script, source, display)
+def _replace_elements(
+    html: str, opening: re.Pattern[str], closing: re.Pattern[str], text: Callable[[str, str, str], str | None]
+) -> str:
+    """`text(attributes, content, source before)` in place of every element; where it is None, the element stays."""
+    parts, at = [], 0
+    while found := opening.search(html, at):
+        end = closing.search(html, found.end())
+        if end is None:
+            break
+        before = html[max(0, found.start() - 200) : found.start()]
+        replacement = text(found[1], html[found.end() : end.start()], before)
+        parts += [html[at : found.start()], html[found.start() : end.end()] if replacement is None else replacement]
+        at = end.end()
+    return html if not at else "".join([*parts, html[at:]])
 
 
-def _tex_of(group: ElementNode) -> str:
-    for annotation in group.query_selector_all("annotation"):
-        if (annotation.getattr("encoding") or "").lower() in ("application/x-tex", "tex", "latex", "text/x-tex"):
-            return str(annotation.text or "")
-    math = group if group.tag == "math" else group.query_selector("math")
-    if math is not None:
-        try:
-            return str(math.getattr("alttext") or mathml_to_tex(math))
-        except RecursionError:
-            return str(math.text or "")
-    image = group.query_selector("img")
-    return str(image.getattr("alt") or "") if image is not None else ""
+def _script_tex(attributes: str, content: str, before: str) -> str | None:
+    if "math/" not in attributes:
+        return None
+    kind = _attributes(attributes).get("type", "")
+    if kind.startswith("math/mml"):
+        inner = MATH.search(content)
+        return _math_tex(inner[1], content[inner.end() :], before) if inner else ""
+    if not kind.startswith("math/tex"):
+        return None
+    cdata = CDATA.match(content)
+    return _formula(cdata[1] if cdata else content, "mode=display" in kind)
 
 
-def _is_display(group: ElementNode) -> bool:
-    math = group if group.tag == "math" else group.query_selector("math")
-    image = group.query_selector("img") if math is None else None
-    return (
-        (math is not None and (math.getattr("display") == "block" or math.getattr("mode") == "display"))
-        or group.getattr("display") == "true"
-        or "katex-display" in (group.getattr("class") or "")
-        or (image is not None and "-display" in (image.getattr("class") or ""))
-    )
+def _math_tex(attributes: str, content: str, before: str) -> str:
+    named = _attributes(attributes)
+    display = named.get("display") == "block" or named.get("mode") == "display" or "katex-display" in before[-150:]
+    annotation = ANNOTATION.search(content)
+    if annotation is not None:
+        end = content.find("</annotation", annotation.end())
+        return _formula(unescape(content[annotation.end() : None if end < 0 else end]), display)
+    if named.get("alttext", "").strip():
+        return _formula(named["alttext"], display)
+    math = HTMLTree.parse(f"<math>{content}</math>").document.query_selector("math")
+    if math is None:
+        return ""
+    try:
+        return _formula(mathml_to_tex(math), display)
+    except RecursionError:  # some hundreds deep: the symbols without the structure
+        return _formula(" ".join((math.text or "").split()), display)
 
 
-def _keep_image(tree: HTMLTree, image: ElementNode) -> None:
-    if _is_detached(tree, image):
-        return
-    kind, source, alt = image.getattr("class") or "", image.getattr("src") or "", (image.getattr("alt") or "").strip()
-    parent = image.parent_element
-    around = (parent.getattr("class") or "") if parent is not None else ""
-    if parent is not None and parent.tag == "p" and parent.parent_element is not None:
-        around += " " + (parent.parent_element.getattr("class") or "")
-    is_math = bool(MATH_IMAGE.search(kind) or MATH_IMAGE.search(source))
-    display = "formulaDsp" in kind or "formulaDsp" in around or bool(re.search(r"(?:^|\s)math(?:$|\s)", around))
-    if is_math and not alt:
-        alt = _tex_in_address(source)
-    if alt and (is_math or TEX_ALONE.search(alt)):
-        _replace(tree, image, alt, display)
+def _keep_data_mathml(found: re.Match[str]) -> str:
+    mathml = _attributes(found[1]).get("data-mathml", "")
+    math = MATH.search(mathml)
+    return (_math_tex(math[1], MATH_END.sub("", mathml[math.end() :]), "") if math else "") + found[0]
+
+
+def _keep_data_tex(found: re.Match[str]) -> str:
+    named = _attributes(found[1])
+    tex = next((named[name] for name in DATA if named.get(name)), "")
+    if not tex and "ql-formula" in named.get("class", ""):
+        tex = named.get("data-value", "")
+    return (_formula(tex, False) if tex else "") + found[0]
+
+
+def _keep_image(found: re.Match[str]) -> str:
+    tag = found[0]
+    # Most images are none; what makes one a formula is in its tag.
+    if "alt" not in tag and "?" not in tag:
+        return tag
+    named = _attributes(found[1])
+    kind, source, alt = named.get("class", ""), named.get("src", ""), named.get("alt", "").strip()
+    tex = alt or named.get("data-formula", "") or named.get("data-latex", "")
+    is_math = MATH_CLASS.search(kind) is not None or MATH_ADDRESS.search(source) is not None
+    if is_math and not tex:
+        tex = _tex_in_address(source)
+    if not tex or not (is_math or TEX_ALONE.search(tex)):
+        before = found.string[max(0, found.start() - 200) : found.start()]
+        if not tex or "math" not in before or DISPLAY_BEFORE.search(before) is None:
+            return tag
+    before = found.string[max(0, found.start() - 200) : found.start()]
+    return _formula(tex, "-display" in kind or "Dsp" in kind or DISPLAY_BEFORE.search(before) is not None)
 
 
 def _tex_in_address(source: str) -> str:
     """TeX that an image server was asked to draw."""
     query = urlsplit(source).query
     found = TEX_QUERY.search(query)
-    tex = found[1] if found else query if "codecogs" in source or ".cgi" in source else ""
-    return unquote(tex.replace("+", " ") if found else tex)
+    if found:
+        return unquote(found[1].replace("+", " "))
+    return unquote(query) if "codecogs" in source or ".cgi" in source else ""
 
 
-def _keep_script(tree: HTMLTree, script: ElementNode, mark: str) -> None:
-    text = (script.text or "").strip()
-    before = script.prev
-    while before is not None and before.last_child is not None:
-        before = before.last_child
-    base = (before.text or "") if before is not None else ""
-    if not SCRIPT.match(text) or not BASE.search(base) or script.query_selector("a, img") is not None:
-        return
-    if mark == "^" and ORDINAL.match(text) and not (len(text) == 1 and base[-1:].isalpha()):
-        return
-    simple = len(text) == 1 or text.startswith("{")
-    _replace_text(tree, script, f"{mark}{text}" if simple else f"{mark}{{{text}}}")
+def _keep_scripts(html: str) -> str:
+    for _ in range(2):  # a script in a script: the inner one first
+        html, changed = SUP.subn(_keep_script, html)
+        if not changed:
+            break
+    return html
 
 
-def _is_detached(tree: HTMLTree, element: Node) -> bool:
-    """Whether an ancestor of `element` was cut out of the page already."""
-    return not tree.document.contains(element)
+def _keep_script(found: re.Match[str]) -> str:
+    text = TAG.sub("", found[2]).strip()
+    base = TAG.sub("", found.string[max(0, found.start() - 40) : found.start()].rpartition("\n")[2])
+    base = base.rpartition(">")[2]  # a tag that began further back
+    if not text or not SCRIPT_TEXT.match(text) or not BASE.search(base):
+        return found[0]
+    raised = found[1].lower() == "sup"
+    # "1st", "10e" are ordinals; so are all of these after a digit, but x^a is not.
+    if raised and ORDINAL.match(text) and (len(text) > 1 or base[-1].isdigit()):
+        return found[0]
+    mark = "^" if raised else "_"
+    return f"{mark}{text}" if len(text) == 1 else f"{mark}{{{text}}}"
 
 
-def _select(tree: HTMLTree, selector: str) -> list[ElementNode]:
-    return list(tree.document.query_selector_all(selector)) if tree.document else []
+def _attributes(tag: str) -> dict[str, str]:
+    """Names in lower case and values of an opening tag; the first of a name counts."""
+    found = reversed(ATTRIBUTE.findall(tag))
+    return {name.lower(): unescape(double or single or bare) for name, double, single, bare in found}
 
 
-def _replace(tree: HTMLTree, element: Node, tex: str, display: bool) -> None:
-    tex = _without_delimiters(tex.strip())
-    mark = "$$" if display else "$"
-    _replace_text(tree, element, f"{mark}{tex}{mark}" if tex else "")
-
-
-def _replace_text(tree: HTMLTree, element: Node, content: str) -> None:
-    text = tree.create_text_node(content)
-    if element.parent is not None and text is not None:
-        element.parent.replace_child(text, element)
-
-
-def _without_delimiters(tex: str) -> str:
+def _formula(tex: str, display: bool) -> str:
+    """TeX as text of HTML, in the delimiters of this corpus."""
+    tex = tex.strip()
     for opening, closing in DELIMITERS:
-        if tex.startswith(opening) and tex.endswith(closing) and len(tex) >= len(opening) + len(closing):
-            return tex[len(opening) : len(tex) - len(closing)].strip()
-    return tex
+        if tex.startswith(opening) and tex.endswith(closing) and len(tex) > len(opening) + len(closing):
+            display = display or opening in ("$$", r"\[")
+            tex = tex[len(opening) : len(tex) - len(closing)].strip()
+            break
+    mark = "$$" if display else "$"
+    return f"{mark}{escape(tex, quote=False)}{mark}" if tex else ""

@@ -234,7 +234,13 @@ def _ends_in_command(text: str) -> bool:
 
 
 def _elements(node: Node) -> list[Node]:
-    return [c for c in node.child_nodes if not (c.tag or "#").startswith("#")]
+    """The child elements; walked one by one, because Resiliparse's lists take quadratic time."""
+    found, child = [], node.first_child
+    while child is not None:
+        if not (child.tag or "#").startswith("#"):
+            found.append(child)
+        child = child.next
+    return found
 
 
 def _attribute(node: Node, name: str, default: str = "") -> str:
