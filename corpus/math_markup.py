@@ -63,7 +63,7 @@ DELIMITERS = (("$$", "$$"), ("$", "$"), (r"\[", r"\]"), (r"\(", r"\)"))
 # What a script may stand at: a digit, a bracket, a letter or two, a function or unit; after a longer word it is a note.
 BASE = re.compile(r"(?:[\d)\]}|]|(?<![^\W\d_])(?:[^\W\d_]{1,2}|log|lim|max|min|sin|cos|tan|exp|det))$")
 INLINE = r"(?:</?(?:i|em|b|strong|var|span)\b[^<>]{0,200}>)"
-SUP = re.compile(rf"<(su[pb])\b[^<>]*>({INLINE}*+[^<>]{{1,40}}{INLINE}*+)</\1>", re.I)
+SUP = re.compile(rf"<(su[pb])\b[^<>]*>((?:[^<>]|{INLINE}){{1,60}}+)</\1>", re.I)
 TAG = re.compile(r"<[^<>]*>")
 SCRIPT_TEXT = re.compile(r"[\w+\-−*/=,.()^{}' ]+$")
 ORDINAL = re.compile(r"(?:st|nd|rd|th|er|re|eme|ème|tm|sm|o|a|e)$", re.I)

@@ -229,8 +229,9 @@ def _join(parts: Iterable[str]) -> str:
 
 
 def _ends_in_command(text: str) -> bool:
-    letters = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    return len(letters) < len(text) and letters.endswith("\\")
+    end = text[-30:]  # no command is longer
+    rest = end.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    return len(rest) < len(end) and rest.endswith("\\")
 
 
 def _elements(node: Node) -> list[Node]:
