@@ -102,15 +102,11 @@ def _deepen(tree: HTMLTree, ul: ElementNode) -> None:
         text = tree.create_text_node(link.text or "")
         if link.parent is not None and text is not None:
             link.parent.replace_child(text, link)
-    parent, wrapper = ul.parent, tree.create_element("div")
-    if parent is None or wrapper is None:
-        return
-    parent.replace_child(wrapper, ul)
-    for _ in range(3):
-        inner = tree.create_element("div")
-        wrapper.append_child(inner)
-        wrapper = inner
-    wrapper.append_child(ul)
+    for _ in range(4):
+        parent, wrapper = ul.parent, tree.create_element("div")
+        if parent is not None and wrapper is not None:
+            parent.replace_child(wrapper, ul)
+            wrapper.append_child(ul)
 
 
 def _decode(record: Record) -> str:

@@ -59,6 +59,7 @@ TEX_QUERY = re.compile(r"(?:^|&)(?:latex|tex|chl)=([^&]+)")
 DISPLAY_BEFORE = re.compile(
     r"""class=["']?(?:math|formulaDsp|displaymath|katex-display)\b[^<>]*>\s*(?:<(?:p|span)\b[^<>]*>\s*)*$"""
 )
+DISPLAYSTYLE = r"{\displaystyle"  # Wikipedia puts every formula into one
 DELIMITERS = (("$$", "$$"), ("$", "$"), (r"\[", r"\]"), (r"\(", r"\)"))
 # What a script may stand at: a digit, a bracket, a letter or two, a function or unit; after a longer word it is a note.
 BASE = re.compile(r"(?:[\d)\]}|]|(?<![^\W\d_])(?:[^\W\d_]{1,2}|log|lim|max|min|sin|cos|tan|exp|det))$")
@@ -130,7 +131,8 @@ def _math_tex(attributes: str, content: str, before: str) -> str:
         return _formula(unescape(content[annotation.end() : None if end < 0 else end]), display)
     if named.get("alttext", "").strip():
         return _formula(named["alttext"], display)
-    math = HTMLTree.parse(f"<math>{content}</math>").document.query_selector("math")
+    document = HTMLTree.parse(f"<math>{content}</math>").document
+    math = document.query_selector("math") if document is not None else None
     if math is None:
         return ""
     try:
@@ -217,5 +219,17 @@ def _formula(tex: str, display: bool) -> str:
             display = display or opening in ("$$", r"\[")
             tex = tex[len(opening) : len(tex) - len(closing)].strip()
             break
+    if tex.startswith(DISPLAYSTYLE) and _is_one_group(tex):
+        tex = tex[len(DISPLAYSTYLE) : -1].strip()
     mark = "$$" if display else "$"
     return f"{mark}{escape(tex, quote=False)}{mark}" if tex else ""
+
+
+def _is_one_group(tex: str) -> bool:
+    """Whether the brace that `tex` starts with is closed by the one that it ends with."""
+    depth = 0
+    for n, character in enumerate(tex):
+        depth += (character == "{") - (character == "}")
+        if not depth:
+            return n == len(tex) - 1
+    return False

@@ -28,7 +28,7 @@ def mathml_to_tex(node: Node) -> str:
     tag = node.tag or ""
     if tag in _IGNORED:
         return ""
-    if tag in ("mi", "mn", "mo", "mtext", "ms") and node.first_element_child is None:
+    if tag in ("mi", "mn", "mo", "mtext", "ms") and not _elements(node):
         return _token(tag, node)
     if tag == "mspace":
         return (
@@ -209,7 +209,7 @@ def _fenced(node: Node, children: list[Node]) -> str:
     for n, child in enumerate(children):
         mark = separators[min(n, len(separators)) - 1] if n and separators else ""
         inside = _join((inside, _symbols(mark), mathml_to_tex(child)))
-    if any(c.tag in ("mtable", "mfrac") or c.first_element_child is not None for c in children):
+    if any(c.tag in ("mtable", "mfrac") or _elements(c) for c in children):
         return rf"\left{_symbols(opening) or '.'}{_spaced(inside)}\right{_symbols(closing) or '.'}"
     return _join((_symbols(opening), inside, _symbols(closing)))
 
