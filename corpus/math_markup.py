@@ -30,23 +30,24 @@ from corpus.mathml import mathml_to_tex
 # The rest of an opening tag. It consumes what it has read even if the tag never ends, so that nothing is read again.
 ATTRIBUTES = r"""((?:[^"'<>]++|"[^"]*+(?:"|$)|'[^']*+(?:'|$))*+)"""
 ATTRIBUTE = re.compile(r"""([\w:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
-SCRIPT = re.compile(rf"<script\b{ATTRIBUTES}>", re.I)
+SCRIPT = re.compile(rf"<script(?=[\s/>]){ATTRIBUTES}>", re.I)
 SCRIPT_END = re.compile(r"</script\s*>", re.I)
 CDATA = re.compile(r"^\s*%?\s*<!\[CDATA\[(.*?)%?\s*\]\]>\s*$", re.S)
-MATH = re.compile(rf"<math\b{ATTRIBUTES}>", re.I)
+MATH = re.compile(rf"<math(?=[\s/>]){ATTRIBUTES}>", re.I)
 MATH_END = re.compile(r"</math\s*>", re.I)
 PREFIX = re.compile(r"(</?)(?:mml|m):(?=[a-z])")
 ANNOTATION = re.compile(
     r"""<annotation[^<>]*encoding=["']?(?:application/x-tex|text/x-tex|latex|tex)["']?[^<>]*>""", re.I
 )
 RENDERED = ["span.MathJax", "span.MathJax_SVG", "span.MathJax_CHTML", "div.MathJax_Display", "span.mjx-chtml"]
-COPIES = [".MathJax_Preview", ".katex-html", "mjx-math", "mjx-speech"]
+COPY = "data-copy-of-formula"  # marks what an attribute of its own gives the TeX of
+COPIES = [".MathJax_Preview", ".katex-html", "mjx-math", "mjx-speech", f"[{COPY}]"]
 DATA = ("data-tex", "data-latex", "data-formula", "data-katex")
-SPAN = re.compile(rf"<span\b{ATTRIBUTES}>", re.I)
-IMAGE = re.compile(rf"<img\b{ATTRIBUTES}>?", re.I)
+SPAN = re.compile(rf"<span(?=[\s/>]){ATTRIBUTES}>", re.I)
+IMAGE = re.compile(rf"<img(?=[\s/>]){ATTRIBUTES}>?", re.I)
 # Classes and addresses of images that are formulas …
 MATH_CLASS = re.compile(
-    r"(?:^|[\s_-])(?:math|tex|latex|formula(?:Inl|Dsp)?|equation|ee_img|ql-img)(?:$|[\s_-])|^mwe-math"
+    r"(?:^|\s)(?:math|tex|latex|formula(?:Inl|Dsp)?|equation|ee_img|mwe-math\S*|ql-img\S*|ztext-math)(?:$|\s)"
 )
 MATH_ADDRESS = re.compile(
     r"latex\.php|latex\.codecogs\.com|/equation\?tex=|cht=tx|mathtex\.cgi|mimetex\.cgi|/math/render/"
@@ -87,7 +88,6 @@ def keep_mathematics(html: str) -> tuple[str, list[str]]:
         html = IMAGE.sub(_keep_image, html)
     if any(name in html for name in DATA) or "ql-formula" in html:
         html = SPAN.sub(_keep_data_tex, html)
-        copies += [f"span[{name}]" for name in DATA] + ["span.ql-formula"]
     if "<sup" in html or "<sub" in html:
         html = _keep_scripts(html)
     return html, copies
@@ -152,7 +152,9 @@ def _keep_data_tex(found: re.Match[str]) -> str:
     tex = next((named[name] for name in DATA if named.get(name)), "")
     if not tex and "ql-formula" in named.get("class", ""):
         tex = named.get("data-value", "")
-    return (_formula(tex, False) if tex else "") + found[0]
+    if not tex or tex.lower() in ("true", "false", "0", "1"):  # a switch of some script, not a formula
+        return found[0]
+    return f"{_formula(tex, False)}<span {COPY}{found[0][len('<span') :]}"
 
 
 def _keep_image(found: re.Match[str]) -> str:

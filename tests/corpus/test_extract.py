@@ -57,6 +57,8 @@ def extract(body: str) -> str:
         ('<img src="https://latex.codecogs.com/gif.latex?x%5E2">', "Before $x^2$ after"),
         ('<img src="https://www.zhihu.com/equation?tex=a%2Bb" alt="a+b" eeimg="1">', "Before $a+b$ after"),
         ('<div class="math"><p><img src="m.png" alt="A = B"/></p></div>', "$$A = B$$"),
+        ('<span data-tex="true">Total</span>', "Before Total after"),
+        ("<math-renderer>$a$</math-renderer> and <math><mi>b</mi></math>", "Before $a$ and $b$ after"),
         ("x<sup>2</sup>", "Before x^2 after"),
         ("x<sup>10</sup>", "Before x^{10} after"),
         ("<i>a</i><sub><i>n</i>+1</sub>", "Before a_{n+1} after"),
@@ -106,6 +108,7 @@ def test_formulas_that_engines_rendered_come_out_once_as_tex() -> None:
         '<img src="latex-gloves.jpg" alt="Latex gloves for sale">',
         '<img class="context-texture" src="t.png" alt="C:\\temp\\new">',
         '<img src="p.png" alt="It costs $5">',
+        '<img class="math-cover" src="c.png" alt="A book of mathematics">',
     ],
 )
 def test_pictures_are_no_formulas(image: str) -> None:
