@@ -18,6 +18,7 @@ from corpus.config import ReadConfig
 from corpus.math_markup import keep_mathematics
 from corpus.warc import Record
 
+UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}  # byte order marks
 BOILERPLATE = ["a.headerlink", "[role=search]", "noscript", "svg"]
 FORMULA = re.compile(r"\$[^$]+\$|\\[(\[]")
 WORDPRESS = re.compile(r"\$latex\s+([^$]+)\$")
@@ -35,7 +36,7 @@ class PageError(Exception):
 
 def page_text(record: Record, config: ReadConfig) -> str:
     """The text of one page."""
-    if b"\0" in record.content[:4096]:
+    if b"\0" in record.content[:4096] and record.content[:2] not in UTF16:
         raise PageError("binary content")
     source = _decode(record)
     text = html_to_text(source, config.max_depth) if record.is_html else source.strip()
@@ -110,7 +111,13 @@ def _deepen(tree: HTMLTree, ul: ElementNode) -> None:
 
 
 def _decode(record: Record) -> str:
-    """Charset from the HTTP header if it is one, else from the page's declaration or its bytes; wrong bytes go."""
+    """UTF-8 where the bytes are that; else the charset of the HTTP header, of the page, or a guess; wrong bytes go."""
+    content = record.content
+    if not content.isascii():  # what is valid UTF-8 beyond ASCII is no accident, whatever a server's default says
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            pass
     declared = map_encoding_to_html5(record.charset, fallback_utf8=False) if record.charset else None
-    encoding = declared or detect_encoding(record.content, from_html_meta=True) or "utf-8"
-    return str(bytes_to_str(record.content, encoding, errors="ignore"))
+    encoding = UTF16.get(content[:2]) or declared or detect_encoding(content, from_html_meta=True) or "utf-8"
+    return str(bytes_to_str(content, encoding, errors="ignore"))

@@ -192,11 +192,20 @@ def test_deep_nesting_is_refused_quickly(tag: str) -> None:
         ('<meta charset="gbk">求和公式'.encode("gbk"), None, "求和公式"),
         ("naïve café".encode("latin-1"), "iso-8859-1", "naïve café"),
         ("求和公式".encode(), "no-such-charset", "求和公式"),
+        ("naïve café".encode(), "iso-8859-1", "naïve café"),  # the server's default, not the page's charset
+        ("日本の数学".encode("iso-2022-jp"), "iso-2022-jp", "日本の数学"),
+        ("求和".encode() + b"\xff\xfe" + "公式".encode(), "utf-8", "求和公式"),
     ],
 )
 def test_charsets(content: bytes, charset: str | None, expected: str) -> None:
     record = Record("http://a.org", b"<html>" + content + FILLER.encode() + b"</html>", True, charset, "f", 0)
     assert expected in page_text(record, ReadConfig())
+
+
+@pytest.mark.parametrize("charset", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_told_from_binary_content_by_its_byte_order_mark(charset: str) -> None:
+    content = f"\ufeff<html><p>求和公式</p>{FILLER}</html>".encode(charset)
+    assert "求和公式" in page_text(Record("http://a.org", content, True, None, "f", 0), ReadConfig())
 
 
 def test_binary_and_empty_pages_are_refused() -> None:
