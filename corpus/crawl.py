@@ -6,12 +6,13 @@ Comes in: the archives of the profile. Goes out: a Crawl; every record left out 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from corpus.archives import input_files
 from corpus.config import CorpusConfig, ReadConfig
 from corpus.dedup import Duplicates, canonical_url, near_duplicates
 from corpus.extract import PageError, page_text
 from corpus.normalize import is_chinese
 from corpus.pages import Page, PageStore
-from corpus.warc import Record, input_files, read_records
+from corpus.warc import Record, read_records
 from stage import Preempted, Stage, UsageError
 
 
