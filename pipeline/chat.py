@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--temperature", type=float, default=0.0, help="0: greedy, as accuracy is measured (%(default)s)"
     )
+    parser.add_argument("--tools", action="store_true", help="run the model's programs in the sandbox")
     parser.add_argument("--device", choices=("cpu", "cuda"), help="where to run the model (as the run did)")
     return parser
 
@@ -77,7 +78,8 @@ def _chat(args: argparse.Namespace) -> int:
     print(f"starting the server for {stage} of {run.path} (log: {log})", file=sys.stderr, flush=True)
     checkpoint, title = run.path / stage / "hf", f"{run.path.resolve().name}, {stage}"
     try:
-        with open_chat(checkpoint, config, log, args.max_new_tokens, args.temperature, stage == "pretrain") as chat:
+        base = stage == "pretrain"
+        with open_chat(checkpoint, config, log, args.max_new_tokens, args.temperature, base, args.tools) as chat:
             if args.web:
                 _serve(chat, title, args.port)
             elif args.prompt is not None:

@@ -1,5 +1,7 @@
 """The chat without its server: prompts as in training, what may be shown while a text grows, requests, settings."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from transformers import AutoTokenizer
 from evals.chat.session import Chat, Turn, certain
 from evals.chat.web import page, read_request
 from evals.prompts import CHAT_STOP
+from evals.sandbox import Limits, Sandbox
 from pipeline.chat import main, server_config
 from pipeline.run_dir import RunDir
 from sft.formats import encode_prompt
@@ -103,3 +106,35 @@ def test_wrong_use_is_one_line(
     assert main(["--run", str(run.path), *arguments]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
+
+
+class Script:
+    """Answers with the texts it was given, one a request, in two pieces, and keeps what it was asked."""
+
+    def __init__(self, tokenizer: Any, *texts: str) -> None:
+        self.tokenizer, self.texts, self.asked = tokenizer, list(texts), list[str]()
+
+    def stream(self, prompt: list[int], sampling: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+        assert "```output" in sampling["stop"]
+        self.asked.append(self.tokenizer.decode(prompt))
+        text = self.texts.pop(0)
+        yield text[: len(text) // 2], False
+        yield text, True
+
+
+def test_a_program_runs_when_its_block_is_closed_and_the_model_goes_on_below_its_output(tokenizer: Any) -> None:
+    with Sandbox(Limits(seconds=60, cpu_seconds=60), workers=1) as sandbox:
+        first = "```python\nn = 6 * 7\nprint(n)\n```\n"
+        script = Script(tokenizer, first, r"It is \boxed{42}.")
+        talking = replace(chat(tokenizer), client=script, sandbox=sandbox)
+        answer = "".join(talking.reply([], "6 * 7?"))
+    assert answer == first + "```output\n42\n```\n" + r"It is \boxed{42}."
+    assert "integrate natural language reasoning with programs" in script.asked[0]
+    assert script.asked[1] == script.asked[0] + first + "```output\n42\n```\n"
+
+
+def test_tools_ask_in_the_language_of_the_question(tokenizer: Any) -> None:
+    with Sandbox(workers=1) as sandbox:
+        script = Script(tokenizer, "好的。")
+        assert "".join(replace(chat(tokenizer), client=script, sandbox=sandbox).reply([], "六乘七是多少?")) == "好的。"
+    assert "请结合自然语言和Python程序语言来解答问题" in script.asked[0]
