@@ -11,6 +11,7 @@ from corpus.dedup import Duplicates, canonical_url, near_duplicates
 from corpus.extract import PageError, page_text
 from corpus.normalize import is_chinese
 from corpus.pages import Page, PageStore
+from corpus.summary import counts_line
 from corpus.warc import Record, input_files, read_records
 from stage import Preempted, Stage, UsageError
 
@@ -55,6 +56,7 @@ def read_crawl(stage: Stage, config: CorpusConfig, store: PageStore) -> tuple[Cr
         reasons |= {unique[position]: "near-duplicate" for position in near_duplicates(pages, config.dedup)}
     for reason in reasons.values():
         stage.drop(reason)
+    print(f"corpus: {counts_line(stage.counts)}", flush=True)
     crawl = Crawl(store, [n for n in unique if n not in reasons])
     for page in crawl.pages():
         crawl.keys.append(page.key)

@@ -1,6 +1,7 @@
 """The corpus stage: mine mathematical text from web archives, mix it with the other sources, write token shards.
 
-    python -m corpus.mine --run-dir RUN
+    python -m corpus.mine --run-dir RUN                                          in a run directory of the pipeline
+    python -m corpus.mine --input 'crawl/*.warc.gz' --output DIR --profile tiny  on its own; DIR becomes a run directory
 
 It reads the profile's sections `corpus` and `tokenizer` and follows the paper's section 2.1:
 
@@ -13,12 +14,14 @@ ledger.jsonl (why each was kept or dropped), contaminated.jsonl, rounds/N/ (clas
 The figures of the rounds are in manifest.json under metrics.
 """
 
+import argparse
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stage import Stage, atomic_write, stage_main
+from stage import EXIT_USAGE, Stage, UsageError, atomic_write, stage_main
 from stage.context import remove
 
 if TYPE_CHECKING:
@@ -74,7 +77,30 @@ def write_ledger(stage: Stage, crawl: "Crawl", duplicates: dict[int, str], mined
 
 
 def main(argv: list[str] | None = None) -> int:
-    return stage_main("corpus", body, argv, doc=__doc__)
+    """0 published, 2 bad input (one line says which), 75 preempted."""
+    parser = argparse.ArgumentParser(
+        prog="python -m corpus.mine", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--run-dir", type=Path, help="run directory holding profile.yaml and plan.json")
+    parser.add_argument("--input", nargs="+", action="extend", metavar="FILE", help="archives: paths, globs, URLs")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="directory to make a run directory of")
+    parser.add_argument("--profile", default="tiny", help="with --input: a profile's name or file (default: tiny)")
+    args = parser.parse_args(argv)
+    if (args.run_dir is None) == (args.input is None) or (args.input is None) != (args.output is None):
+        parser.error("give either --run-dir, or --input and --output")
+    try:
+        if args.input:
+            from corpus.standalone import make_run
+
+            make_run(args.input, args.output, args.profile)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    run_dir = args.run_dir or args.output
+    code = stage_main("corpus", body, ["--run-dir", str(run_dir)])
+    if code == 0:
+        print(f"corpus: published in {run_dir / 'corpus'}", flush=True)
+    return code
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from corpus.crawl import Crawl, stop_if_asked
 from corpus.dedup import canonical_url, domain_of
 from corpus.domains import PathRule, Proposal, discover, kept_by, read_annotations, write_proposals
 from corpus.seed import rank
+from corpus.summary import rounds_table
 from corpus.tokenize import Tokenizer
 from stage import Stage, UsageError
 
@@ -70,9 +71,10 @@ class Miner:
             table.append(row)
             self._report(row)
             collected, domains = picked, domains | new_domains
-            if overlap >= rounds.stop_overlap:
-                break
+            if overlap >= rounds.stop_overlap or len(picked | self.known) == len(self.crawl):
+                break  # nothing new, or nothing left that the next round could learn from
             added |= self._pages_to_add(proposals, picked)
+        print(rounds_table(table), flush=True)
         self.stage.metrics |= {"pages": len(collected), "known_pages_found": table[-1]["recall"], "rounds": table}
         return Mined(sorted(collected), scores)
 
@@ -178,10 +180,8 @@ def _known_positions(stage: Stage, config: RoundsConfig, crawl: Crawl) -> set[in
     lines = stage.read_file(config.known_pages).read_text(encoding="utf-8").splitlines()
     known = {canonical_url(line) for line in lines if line.strip()}
     found = {p for p, key in enumerate(crawl.keys) if key in known}
-    if not found:
-        raise UsageError(
-            f"corpus.rounds.known_pages: the crawl has none of the {len(known)} pages of {config.known_pages}"
-        )
+    if not found:  # as when a profile is tried on another crawl
+        print(f"corpus: the crawl has none of the {len(known)} pages of {config.known_pages}; recall is not measured")
     return found
 
 
