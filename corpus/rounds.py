@@ -29,10 +29,11 @@ SAMPLE_PAGES = 1000  # pages whose exact tokens give the tokens a character that
 
 @dataclass(frozen=True)
 class Mined:
-    """The outcome: positions in the crawl, in order, and every round's scores."""
+    """The outcome of the rounds; pages are named by their positions in the crawl."""
 
-    collected: list[int]
-    scores: list[Scores]
+    collected: list[int]  # in order
+    scores: list[Scores]  # of every round
+    rounds: dict[int, int]  # the round that first collected a page
 
 
 class Miner:
@@ -52,11 +53,13 @@ class Miner:
         collected: set[int] = set()
         domains: set[str] = set()
         scores: list[Scores] = []
+        first: dict[int, int] = {}
         table: list[dict[str, Any]] = []
         for number in range(1, rounds.max_rounds + 1):
             trained = self._train(number, added, collected)
             scores.append(self._score(number, trained))
             picked, cut = select(scores[-1], self.tokens, number, rounds)
+            first |= {p: number for p in picked if p not in first}
             proposals = self._discover(number, picked)
             new_domains = {p.domain for p in proposals} - domains
             overlap = len(picked & collected) / len(picked)
@@ -76,7 +79,7 @@ class Miner:
             added |= self._pages_to_add(proposals, picked)
         print(rounds_table(table), flush=True)
         self.stage.metrics |= {"pages": len(collected), "known_pages_found": table[-1]["recall"], "rounds": table}
-        return Mined(sorted(collected), scores)
+        return Mined(sorted(collected), scores, first)
 
     def _train(self, number: int, added: set[int], collected: set[int]) -> Trained:
         """Positives: the seed and the added pages. Negatives: a sample of the crawl without what looks like maths."""
