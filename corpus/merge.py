@@ -15,7 +15,7 @@ from corpus.config import CorpusConfig
 from corpus.crawl import Crawl, stop_if_asked
 from corpus.dedup import Duplicates, Signatures, near_duplicates
 from corpus.pages import PageStore
-from corpus.shards import Shard, read_shards, shards_of
+from corpus.shards import Shard, megabytes, read_shards, shards_of
 from corpus.summary import counts_line
 from corpus.warc import input_files
 from stage import Stage, UsageError
@@ -36,7 +36,8 @@ def read_crawl(stage: Stage, config: CorpusConfig, store: PageStore, workers: in
         if "://" not in file:
             stage.read_file(file)
     shards = shards_of(stage, files)
-    read_shards(stage, shards, config, workers)
+    with stage.progress("read", megabytes(shards), "MB") as progress:
+        read_shards(stage, shards, config, workers, progress)
     duplicates, origin = _merge(stage, shards, store)
     exact = duplicates.exact()
     unique = duplicates.in_order(n for n in range(len(store)) if n not in exact)

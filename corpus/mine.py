@@ -2,6 +2,7 @@
 
     python -m corpus.mine --run-dir RUN                                          in a run directory of the pipeline
     python -m corpus.mine --input 'crawl/*.warc.gz' --output DIR --profile tiny  on its own; DIR becomes a run directory
+    python -m corpus.mine --run-dir RUN --share 3/100                            one task of an array: read, no more
 
 It reads the profile's sections `corpus` and `tokenizer` and follows the paper's section 2.1:
 
@@ -76,9 +77,19 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--workers", type=int, default=cores, help="processes that read (default: all %(default)s cores)"
     )
+    parser.add_argument(
+        "--share", type=_share, metavar="I/N", help="with --run-dir: only read the I-th of N shares of the files"
+    )
     args = parser.parse_args(argv)
     if (args.run_dir is None) == (args.input is None) or (args.input is None) != (args.output is None):
         parser.error("give either --run-dir, or --input and --output")
+    if args.share and args.run_dir is None:
+        parser.error("--share goes with --run-dir")
+    workers = max(1, args.workers)
+    if args.share:
+        from corpus.share import read_share
+
+        return read_share(args.run_dir, args.share, workers)
     try:
         if args.input:
             from corpus.standalone import make_run
@@ -88,10 +99,16 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_USAGE
     run_dir = args.run_dir or args.output
-    code = stage_main("corpus", partial(body, workers=max(1, args.workers)), ["--run-dir", str(run_dir)])
+    code = stage_main("corpus", partial(body, workers=workers), ["--run-dir", str(run_dir)])
     if code == 0:
         print(f"corpus: published in {run_dir / 'corpus'}", flush=True)
     return code
+
+
+def _share(text: str) -> tuple[int, int]:
+    from corpus.share import parse_share
+
+    return parse_share(text)
 
 
 if __name__ == "__main__":

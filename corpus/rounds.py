@@ -4,6 +4,7 @@ Comes in: the seed texts and the crawl. Goes out: the positions of the collected
 the table of the rounds. The corpus is what the last round collected, with the classifier that learned most.
 """
 
+import json
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,11 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corpus.classifier import Scores, Trained, auc, interleave, share_at_least, train
+from corpus.classifier import Trained, interleave, train
 from corpus.config import CorpusConfig, RoundsConfig
 from corpus.crawl import Crawl, stop_if_asked
 from corpus.dedup import canonical_url, domain_of
 from corpus.domains import PathRule, Proposal, discover, kept_by, read_annotations, write_proposals
+from corpus.measure import Scores, figures
 from corpus.seed import rank
 from corpus.summary import rounds_table
 from corpus.tokenize import Tokenizer
@@ -70,7 +72,7 @@ class Miner:
                 "cut": cut,
             }
             row |= {"overlap": overlap, "new_domains": sorted(new_domains), "recall": self._recall(picked)}
-            row |= {"seed_pages_added": len(added), **_classifier_figures(trained, cut)}
+            row |= {"seed_pages_added": len(added), **self._measure(number, trained, cut)}
             table.append(row)
             self._report(row)
             collected, domains = picked, domains | new_domains
@@ -114,8 +116,23 @@ class Miner:
         write_proposals(self._folder(number) / "domains.yaml", proposals)
         return proposals
 
+    def _measure(self, number: int, trained: Trained, cut: float) -> dict[str, Any]:
+        """A classifier's figures: all to rounds/N/classifier.json and the metrics, the main ones to the round's row."""
+        measured: dict[str, Any] = {"round": number, "positives": trained.positives, "negatives": trained.negatives}
+        measured |= figures(trained.held_out, cut)
+        text = json.dumps(measured, indent=2) + "\n"
+        (self._folder(number) / "classifier.json").write_text(text, encoding="utf-8")
+        self.stage.metrics["classifier"] = measured  # that of the last round stays
+        return {
+            "positives": trained.positives,
+            "negatives": trained.negatives,
+            **{f"held_out_{key}": measured["held_out"][key] for key in ("precision", "recall", "auc")},
+        }
+
     def _pages_to_add(self, proposals: list[Proposal], picked: set[int]) -> set[int]:
         """Pages under kept paths that the round did not collect; known pages stay out, they measure recall."""
+        if self.config.rounds.discovery == "off":
+            return set()
         rules = [PathRule(p.domain, p.path, p.keep) for p in proposals] if self._automatic else []
         rules += [r for r in self.annotations if r.domain in {p.domain for p in proposals}]
         kept = kept_by(rules, self.crawl.keys)
@@ -157,16 +174,6 @@ def select(scores: Scores, tokens: Tokens, number: int, config: RoundsConfig) ->
         limit = "token budget" if config.token_budgets is not None else f"score_threshold {config.score_threshold}"
         raise UsageError(f"corpus.rounds: round {number} collects no page; the {limit} is too strict for this crawl")
     return {int(p) for p in order[:count]}, float(scores[order[count - 1]])
-
-
-def _classifier_figures(trained: Trained, cut: float) -> dict[str, Any]:
-    return {
-        "positives": trained.positives,
-        "negatives": trained.negatives,
-        "held_out_recall": share_at_least(trained.held_out_positive, cut),
-        "held_out_false_positives": share_at_least(trained.held_out_negative, cut),
-        "auc": auc(trained.held_out_positive, trained.held_out_negative),
-    }
 
 
 def _estimate_tokens(crawl: Crawl, tokenizer: Tokenizer) -> Tokens:

@@ -15,7 +15,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from itertools import islice
 from multiprocessing import get_context
@@ -35,6 +35,7 @@ from stage.context import remove
 BATCH = 64  # pages signed and written at once
 POLL_SECONDS = 0.5
 _done_bytes: Any = None  # of all workers together, in the memory they share
+_stop: Any = None
 
 
 @dataclass(frozen=True)
@@ -63,61 +64,55 @@ def shards_of(stage: Stage, files: Sequence[str]) -> list[Shard]:
     return [Shard(f, stage.work / "read" / hashlib.blake2b(f.encode(), digest_size=8).hexdigest()) for f in files]
 
 
-def read_shards(stage: Stage, shards: Sequence[Shard], config: CorpusConfig, workers: int) -> None:
-    """Read those that are not complete, in `workers` processes. Raises Preempted between files, when asked to stop."""
+def megabytes(shards: Sequence[Shard]) -> int:
+    """Size of the files that are still to be read."""
+    return max(1, sum(_size(s.file) for s in shards if s.done is None) // 2**20)
+
+
+def read_shards(stage: Stage, shards: Sequence[Shard], config: CorpusConfig, workers: int, progress: Progress) -> None:
+    """Read those that are not complete, in `workers` processes. Raises Preempted soon after being asked to stop."""
     todo = [s for s in shards if s.done is None]
     if len(todo) < len(shards):
         print(f"corpus: {len(shards) - len(todo)} of {len(shards)} files were read before", flush=True)
-    sizes = {s.file: _size(s.file) for s in todo}
     context = get_context("spawn")  # a fork would copy the locks that fastText's and Rust's threads hold
-    with stage.progress("read", max(1, sum(sizes.values()) // 2**20), "MB") as progress:
-        if workers == 1 or len(todo) <= 1:
-            _read_here(stage, todo, config, progress)
-            return
-        total = context.Value("q", 0)
-        largest_first = sorted(todo, key=lambda s: (-sizes[s.file], s.file))
-        with ProcessPoolExecutor(min(workers, len(todo)), context, _share, (total,)) as pool:
-            _watch(stage, [pool.submit(_read, shard, config) for shard in largest_first], total, progress)
-
-
-def _read_here(stage: Stage, shards: Sequence[Shard], config: CorpusConfig, progress: Progress) -> None:
-    global _done_bytes
-    _done_bytes = get_context("spawn").Value("q", 0)
-    for number, shard in enumerate(shards, 1):
-        for pages in read_shard(shard, config):
-            _show(progress, _done_bytes.value, file=f"{number}/{len(shards)}", pages=pages)
-        stop_if_asked(stage)
-
-
-def _watch(stage: Stage, running: list["Future[None]"], total: Any, progress: Progress) -> None:
-    """Show the progress of all until they have ended; an error of one ends the others."""
-    pending, finished = set(running), 0
-    while pending:
-        ended, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
-        finished += len(ended)
-        if stage.preempted or any(f.exception() for f in ended):
-            for future in pending:
-                future.cancel()
-        for future in ended:
-            if not future.cancelled():
-                future.result()
-        _show(progress, total.value, files=f"{finished}/{len(running)}")
-        stop_if_asked(stage)
+    done_bytes, stop = context.Value("q", 0), context.Value("b", 0)
+    _share(done_bytes, stop)
+    if workers == 1 or len(todo) <= 1:
+        for number, shard in enumerate(todo, 1):
+            for pages in read_shard(shard, config):
+                _show(progress, done_bytes.value, file=f"{number}/{len(todo)}", pages=pages)
+                stop_if_asked(stage)
+        return
+    largest_first = sorted(todo, key=lambda s: (-_size(s.file), s.file))
+    with ProcessPoolExecutor(min(workers, len(todo)), context, _share, (done_bytes, stop)) as pool:
+        pending, finished = {pool.submit(_read, shard, config) for shard in largest_first}, 0
+        while pending:
+            ended, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
+            finished += len(ended)
+            failed = [error for future in ended if (error := future.exception())]
+            if stage.preempted or failed:
+                stop.value = 1
+                pool.shutdown(cancel_futures=True)
+                stop_if_asked(stage)
+                raise failed[0]
+            _show(progress, done_bytes.value, files=f"{finished}/{len(todo)}")
 
 
 def _show(progress: Progress, done_bytes: int, **fields: object) -> None:
     progress.update(max(0, done_bytes // 2**20 - progress.done), **fields)
 
 
-def _share(total: Any) -> None:
-    global _done_bytes
-    _done_bytes = total
+def _share(done_bytes: Any, stop: Any) -> None:
+    """What all workers share: the count of bytes read, and whether to stop."""
+    global _done_bytes, _stop
+    _done_bytes, _stop = done_bytes, stop
 
 
 def _read(shard: Shard, config: CorpusConfig) -> None:
-    """A worker's task."""
+    """A worker's task; left unfinished when it is to stop."""
     for _ in read_shard(shard, config):
-        pass
+        if _stop.value:
+            return
 
 
 def read_shard(shard: Shard, config: CorpusConfig) -> Iterator[int]:

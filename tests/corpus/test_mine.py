@@ -62,7 +62,7 @@ def test_the_stage_mines_decontaminates_and_publishes(
     assert "doc.sagemath.org" in first["new_domains"]  # a site the seed knows nothing of
     assert second["seed_pages_added"] > 0
     assert second["recall"] > first["recall"]
-    assert second["auc"] > 0.8
+    assert second["held_out_auc"] > 0.8
 
     check_shards(output, mixture, counts["out"])
     read = {Path(i["path"]).name for i in manifest["inputs"]}
