@@ -187,7 +187,10 @@ def _estimate_tokens(crawl: Crawl, tokenizer: Tokenizer) -> Tokens:
 def _known_positions(stage: Stage, config: RoundsConfig, crawl: Crawl) -> set[int]:
     if config.known_pages is None:
         return set()
-    lines = stage.read_file(config.known_pages).read_text(encoding="utf-8").splitlines()
+    try:
+        lines = stage.read_file(config.known_pages).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise UsageError(f"corpus.rounds.known_pages: {config.known_pages} is not UTF-8 text, one URL a line") from None
     known = {canonical_url(line) for line in lines if line.strip()}
     found = {p for p, key in enumerate(crawl.keys) if key in known}
     if not found:  # as when a profile is tried on another crawl
