@@ -56,6 +56,11 @@ class Classifier:
         scores = np.array([f.get(POSITIVE, 0.0) for f in found], dtype=np.float64)
         return np.clip(scores, 0.0, 1.0)  # fastText's softmax can exceed 1 by 1e-5
 
+    @classmethod
+    def load(cls, path: str | Path) -> "Classifier":
+        """A saved model."""
+        return cls(fasttext.load_model(str(path)))
+
     def save(self, path: Path) -> None:
         self._model.save_model(str(path))
 

@@ -69,9 +69,7 @@ class ScorePages(PipelineStep):  # type: ignore[misc]
     @cached_property
     def classifier(self) -> Classifier:
         """Loaded in the process that uses it."""
-        import fasttext
-
-        return Classifier(fasttext.load_model(self.model))
+        return Classifier.load(self.model)
 
     def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> DocumentsPipeline:
         """Scores whole batches, keeps their order."""

@@ -54,7 +54,7 @@ def body(stage: Stage, workers: int = 1) -> None:
     seed = read_seed(stage, config)
     with PageStore(stage.work / "pages.jsonl") as store:
         crawl, origin = read_crawl(stage, config, store, workers)
-        mined = Miner(stage, config, seed, crawl, tokenizer).run()
+        mined = Miner(stage, config, seed, crawl, tokenizer, workers).run()
         stage.drop("below the cut", len(crawl) - len(mined.collected))
         ledger = Ledger(crawl, origin, mined)
         pages = ((crawl.page(p), p) for p in mined.collected)
@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--profile", default="tiny", help="with --input: a profile's name or file (default: tiny)")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     parser.add_argument(
-        "--workers", type=int, default=cores, help="processes that read (default: all %(default)s cores)"
+        "--workers", type=int, default=cores, help="processes that read and score (default: all %(default)s cores)"
     )
     parser.add_argument(
         "--share", type=_share, metavar="I/N", help="with --run-dir: only read the I-th of N shares of the files"

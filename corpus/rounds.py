@@ -6,7 +6,6 @@ the table of the rounds. The corpus is what the last round collected, with the c
 
 import json
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,13 @@ from corpus.crawl import Crawl, stop_if_asked
 from corpus.dedup import canonical_url, domain_of
 from corpus.domains import PathRule, Proposal, discover, kept_by, read_annotations, write_proposals
 from corpus.measure import Scores, figures
+from corpus.scoring import score_all
 from corpus.seed import rank
 from corpus.summary import rounds_table
 from corpus.tokenize import Tokenizer
 from stage import Stage, UsageError
 
 Tokens = npt.NDArray[np.float64]
-SCORE_BATCH = 256
 SAMPLE_PAGES = 1000  # pages whose exact tokens give the tokens a character that budgets are counted with
 
 
@@ -41,8 +40,16 @@ class Mined:
 class Miner:
     """What the rounds share and never change: the crawl, the seed, what people said about domains."""
 
-    def __init__(self, stage: Stage, config: CorpusConfig, seed: list[str], crawl: Crawl, tokenizer: Tokenizer) -> None:
-        self.stage, self.config, self.seed, self.crawl = stage, config, seed, crawl
+    def __init__(
+        self,
+        stage: Stage,
+        config: CorpusConfig,
+        seed: list[str],
+        crawl: Crawl,
+        tokenizer: Tokenizer,
+        workers: int = 1,
+    ) -> None:
+        self.stage, self.config, self.seed, self.crawl, self.workers = stage, config, seed, crawl, workers
         self.random_seed: int = stage.profile["seed"]
         self.tokens = _estimate_tokens(crawl, tokenizer)
         self.known = _known_positions(stage, config.rounds, crawl)
@@ -59,7 +66,7 @@ class Miner:
         table: list[dict[str, Any]] = []
         for number in range(1, rounds.max_rounds + 1):
             trained = self._train(number, added, collected)
-            scores.append(self._score(number, trained))
+            scores.append(self._score(number))
             picked, cut = select(scores[-1], self.tokens, number, rounds)
             first |= {p: number for p in picked if p not in first}
             proposals = self._discover(number, picked)
@@ -100,12 +107,13 @@ class Miner:
         trained.model.save(folder / "classifier.bin")
         return trained
 
-    def _score(self, number: int, trained: Trained) -> Scores:
-        scores = np.empty(len(self.crawl))
+    def _score(self, number: int) -> Scores:
+        scores, start = np.empty(len(self.crawl)), 0
+        texts = (p.text for p in self.crawl.pages())
         with self.stage.progress(f"round {number}: score", len(self.crawl), "pages") as progress:
-            pages, start = (p.text for p in self.crawl.pages()), 0
-            while batch := list(islice(pages, SCORE_BATCH)):
-                scores[start : start + len(batch)] = trained.model.score(batch)
+            model = self._folder(number) / "classifier.bin"
+            for batch in score_all(model, texts, len(self.crawl), self.workers):
+                scores[start : start + len(batch)] = batch
                 start += len(batch)
                 progress.update(len(batch))
                 stop_if_asked(self.stage)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from corpus import scoring
 from corpus.classifier import NEGATIVE, POSITIVE, Trained, interleave, train
 from corpus.config import ClassifierConfig
 from corpus.measure import HeldOut, auc, calibration_error, figures, reliability
@@ -87,3 +88,14 @@ def test_divergence_is_one_clear_line(tmp_path: Path) -> None:
     config = CONFIG.model_copy(update={"lr": 1e5})
     with pytest.raises(UsageError, match="lower lr"):
         train(interleave(MATHS, OTHER, len(OTHER)), config, 1, tmp_path / "examples.txt")
+
+
+def test_scores_are_the_same_in_order_whoever_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fit(tmp_path).model
+    model.save(tmp_path / "model.bin")
+    monkeypatch.setattr(scoring, "SMALL", 0)
+    texts = (MATHS + OTHER) * 6
+    assert len(texts) > 2 * scoring.BATCH
+    for workers in (1, 2):
+        batches = list(scoring.score_all(tmp_path / "model.bin", iter(texts), len(texts), workers))
+        np.testing.assert_array_equal(np.concatenate(batches), model.score(texts))
