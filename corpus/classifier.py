@@ -18,27 +18,26 @@ from typing import Any
 
 import fasttext
 import numpy as np
-import numpy.typing as npt
 
 from corpus.config import ClassifierConfig
+from corpus.language import language_of
+from corpus.measure import HeldOut, Scores
 from corpus.normalize import for_classifier
 from stage import UsageError
 
 M_MMAP_THRESHOLD = -3  # of glibc's malloc.h; setting it also stops glibc from raising it
 POSITIVE, NEGATIVE = "__label__maths", "__label__other"
-Scores = npt.NDArray[np.float64]
 Example = tuple[str, str]  # (label, text)
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A classifier and its scores on the examples kept out of training."""
+    """A classifier, how many examples it learned from, and its scores on those kept out of training."""
 
     model: "Classifier"
     positives: int
     negatives: int
-    held_out_positive: Scores
-    held_out_negative: Scores
+    held_out: HeldOut
 
 
 class Classifier:
@@ -57,6 +56,11 @@ class Classifier:
         scores = np.array([f.get(POSITIVE, 0.0) for f in found], dtype=np.float64)
         return np.clip(scores, 0.0, 1.0)  # fastText's softmax can exceed 1 by 1e-5
 
+    @classmethod
+    def load(cls, path: str | Path) -> "Classifier":
+        """A saved model."""
+        return cls(fasttext.load_model(str(path)))
+
     def save(self, path: Path) -> None:
         self._model.save_model(str(path))
 
@@ -64,17 +68,19 @@ class Classifier:
 def train(examples: Iterable[Example], config: ClassifierConfig, seed: int, file: Path) -> Trained:
     """Train on the examples, written to `file` first. With one thread the same examples give the same model."""
     counts = {POSITIVE: 0, NEGATIVE: 0}
-    held_out: dict[str, list[str]] = {POSITIVE: [], NEGATIVE: []}
+    held_out: list[Example] = []
     with open(file, "w", encoding="utf-8") as f:
         for label, text in examples:
             if _share(text, seed) < config.held_out:
-                held_out[label].append(text)
+                held_out.append((label, text))
             else:
                 counts[label] += 1
                 f.write(f"{label} {for_classifier(text)}\n")
     classifier = Classifier(_fit(file, config, seed))
-    scores = {label: classifier.score(texts) for label, texts in held_out.items()}
-    return Trained(classifier, counts[POSITIVE], counts[NEGATIVE], scores[POSITIVE], scores[NEGATIVE])
+    scores = classifier.score([text for _, text in held_out])
+    positive = np.array([label == POSITIVE for label, _ in held_out], dtype=bool)
+    measured = HeldOut(scores, positive, [language_of(text) for _, text in held_out])
+    return Trained(classifier, counts[POSITIVE], counts[NEGATIVE], measured)
 
 
 def interleave(positives: list[str], negatives: Iterable[str], negative_count: int) -> Iterator[Example]:
@@ -124,21 +130,6 @@ def _fit_and_save(file: Path, config: ClassifierConfig, seed: int, model: Path) 
             raise UsageError(f"corpus.classifier: training diverged; lower lr (it is {config.lr})") from None
         raise
     trained.save_model(str(model))
-
-
-def auc(positive: Scores, negative: Scores) -> float | None:
-    """Probability that a positive scores above a negative, ties counting half (the area under the ROC curve)."""
-    if not len(positive) or not len(negative):
-        return None
-    ordered = np.sort(negative)
-    below = np.searchsorted(ordered, positive, "left")
-    not_above = np.searchsorted(ordered, positive, "right")
-    return float((below + not_above).sum() / 2 / len(positive) / len(negative))
-
-
-def share_at_least(scores: Scores, cut: float) -> float | None:
-    """Share of the scores that reach the cut; None when there are none."""
-    return float((scores >= cut).mean()) if len(scores) else None
 
 
 def _share(text: str, seed: int) -> float:

@@ -86,7 +86,7 @@ class RoundsConfig(Section):
     score_threshold: float | None = Field(None, ge=0, le=1)  # instead of budgets: keep pages that score at least this
     domain_share: float = Field(0.10, gt=0, le=1)
     domain_min_pages: PositiveInt = 10  # smaller domains, and smaller paths inside them, say nothing
-    discovery: Literal["automatic", "annotations"] = "automatic"
+    discovery: Literal["automatic", "annotations", "off"] = "automatic"
     annotations: str | None = None  # YAML of {domain, path, keep}; overrides what the automatic mode proposes
     path_share: float = Field(0.5, gt=0, le=1)  # automatic mode: keep a path when this share of its pages is collected
     known_pages: str | None = None  # URLs, one a line, of pages known to be mathematical: measures recall

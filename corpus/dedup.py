@@ -1,26 +1,30 @@
 """Duplicates: the same URL, the same text, nearly the same text. The result does not depend on the order of the pages.
 
-Comes in: the crawl's pages. Goes out: for each page the reason it is a duplicate, or none. Of every group of duplicates
-the page with the smallest (canonical URL, hash of the text) stays, whichever was read first.
+Comes in: the crawl's pages. Goes out: for each page the reason it is a duplicate, and of which page it is one, or none.
+Of every group of duplicates the page with the smallest (canonical URL, hash of the text) stays, whoever was read first.
 
 MinHash-LSH: a page is its set of shingles (word 5-grams of English, character 8-grams of Chinese). A signature of
 b bands of r rows makes two pages of Jaccard similarity s candidates with probability 1 - (1 - s^r)^b: with 16 bands of
-8 rows 0.03 at s = 0.45, 0.43 at 0.65, 0.95 at 0.8, 1.00 at 0.9. A candidate pair is one page when the similarity
-estimated from the whole signature reaches the threshold; groups are the connected components of such pairs.
+8 rows 0.03 at s = 0.45, 0.40 at 0.65, 0.95 at 0.8, 1.00 at 0.9. The pages that agree in a band form a bucket. In each,
+the first page by rank takes all those whose similarity to it, estimated from the whole signatures, reaches the
+threshold; the first of the others takes its like, and so on. Groups are what is connected by such pairs in any band.
+The signatures may lie on disk: one band of them, with its order under 100 bytes a page, is in memory at a time.
 """
 
 import hashlib
 from collections.abc import Iterable, Sequence
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from rensa import RMinHash, RMinHashLSH
+import numpy as np
+import numpy.typing as npt
+from rensa import RMinHash
 
 from corpus.config import DedupConfig
-from corpus.normalize import for_matching
+from corpus.hashing import Hashes, character_codes, ngram_hashes, token_hashes
 from corpus.pages import Page
 
 TRACKING = ("utm_", "fbclid", "gclid", "msclkid", "phpsessid", "jsessionid", "sessionid")
-SIGNATURE_BATCH = 256
+Signatures = npt.NDArray[np.uint32]  # [pages, num_perm]
 
 
 def canonical_url(url: str) -> str:
@@ -49,14 +53,28 @@ def domain_of(key: str) -> str:
     return key.split("/", 1)[0].split("?", 1)[0]
 
 
-def shingles(text: str, chinese: bool, config: DedupConfig) -> set[str]:
-    """The shingles of a text; a text shorter than one shingle is one shingle."""
-    tokens = for_matching(text)
-    if chinese:
-        joined, n = "".join(tokens), config.char_shingle
-        return {joined[i : i + n] for i in range(max(1, len(joined) - n + 1))}
-    n = config.word_shingle
-    return {" ".join(tokens[i : i + n]) for i in range(max(1, len(tokens) - n + 1))}
+def shingles(text: str, chinese: bool, config: DedupConfig) -> Hashes:
+    """Hashes of the different shingles of a text, sorted; a text shorter than one shingle is one shingle."""
+    items = character_codes(text) if chinese else token_hashes(text)
+    return _shingles(items, config.char_shingle if chinese else config.word_shingle)
+
+
+def _shingles(items: Hashes, n: int) -> Hashes:
+    return np.unique(ngram_hashes(items, min(n, max(1, len(items)))))
+
+
+def text_digest(text: str) -> bytes:
+    """Equal for two texts with the same tokens. 16 bytes."""
+    return hashlib.blake2b(token_hashes(text).tobytes(), digest_size=16).digest()
+
+
+def signatures(batch: Sequence[tuple[str, bool]], config: DedupConfig) -> Signatures:
+    """MinHash signatures of (text, is it Chinese). [texts, num_perm]"""
+    sets = [shingles(text, chinese, config) for text, chinese in batch]
+    offsets = np.cumsum([0, *map(len, sets)], dtype=np.uint64)
+    flat = np.concatenate(sets) if sets else np.empty(0, dtype=np.uint64)
+    rows = RMinHash.digest_matrix_from_flat_token_hashes(flat, offsets, config.num_perm, config.seed).to_rows()
+    return np.array(rows, dtype=np.uint32).reshape(len(sets), config.num_perm)
 
 
 class Duplicates:
@@ -65,25 +83,24 @@ class Duplicates:
     def __init__(self) -> None:
         self._ranks: list[tuple[str, bytes, str, int]] = []  # (key, hash of text, file, offset): smallest stays
 
-    def add(self, page: Page) -> None:
-        """Note page number 0, 1, 2, ..."""
-        digest = hashlib.blake2b(" ".join(for_matching(page.text)).encode(), digest_size=16).digest()
+    def add(self, page: Page, digest: bytes) -> None:
+        """Note page number 0, 1, 2, ... with the digest of its text."""
         self._ranks.append((page.key, digest, page.file, page.offset))
 
-    def exact(self) -> dict[int, str]:
-        """Page number -> reason, for the pages whose URL or text an earlier-ranked page has."""
-        reasons: dict[int, str] = {}
-        urls: set[str] = set()
-        texts: set[bytes] = set()
+    def exact(self) -> dict[int, tuple[str, int]]:
+        """Page number -> (reason, the page that stays), for pages whose URL or text an earlier-ranked page has."""
+        reasons: dict[int, tuple[str, int]] = {}
+        urls: dict[str, int] = {}
+        texts: dict[bytes, int] = {}
         for number in self.in_order(range(len(self._ranks))):
             key, digest, _, _ = self._ranks[number]
             if key in urls:
-                reasons[number] = "duplicate URL"
+                reasons[number] = ("duplicate URL", urls[key])
             elif digest in texts:
-                reasons[number] = "duplicate text"
+                reasons[number] = ("duplicate text", texts[digest])
             else:
-                texts.add(digest)
-            urls.add(key)
+                texts[digest] = number
+            urls.setdefault(key, number)
         return reasons
 
     def in_order(self, numbers: Iterable[int]) -> list[int]:
@@ -91,43 +108,53 @@ class Duplicates:
         return sorted(numbers, key=self._ranks.__getitem__)
 
 
-def near_duplicates(pages: Iterable[Page], config: DedupConfig) -> set[int]:
-    """Positions, in `pages` ordered by rank, of those that nearly repeat an earlier one."""
-    lsh = RMinHashLSH(config.threshold, config.num_perm, config.bands)
-    hashes: list[RMinHash] = []
-    parent: list[int] = []
-    for position, minhash in enumerate(_signatures(pages, config)):
-        parent.append(position)
-        for other in sorted(lsh.query(minhash)):
-            if minhash.jaccard(hashes[other]) >= config.threshold:
-                _join(parent, other, position)
-        lsh.insert(position, minhash)
-        hashes.append(minhash)
-    return {p for p in range(len(parent)) if _root(parent, p) != p}
+def near_duplicates(signed: Signatures, order: Sequence[int], config: DedupConfig) -> dict[int, int]:
+    """Position -> position of the page that stays, for those in `order` (rows of `signed`, by rank) that repeat it."""
+    rows = np.asarray(order, dtype=np.int64)
+    parent = np.arange(len(rows))
+    width = config.num_perm // config.bands
+    for band in range(config.bands):
+        hashes = _band_hashes(signed[rows, band * width : (band + 1) * width])
+        for bucket in _buckets(hashes):
+            _join_alike(bucket, signed[rows[bucket]], parent, config.threshold)
+    found = ((p, _root(parent, p)) for p in range(len(parent)))
+    return {position: kept for position, kept in found if kept != position}
 
 
-def _signatures(pages: Iterable[Page], config: DedupConfig) -> Iterable[RMinHash]:
-    batch: list[list[str]] = []
-    for page in pages:
-        batch.append(sorted(shingles(page.text, page.chinese, config)))
-        if len(batch) == SIGNATURE_BATCH:
-            yield from _minhash(batch, config)
-            batch = []
-    yield from _minhash(batch, config)
+def _band_hashes(band: Signatures) -> Hashes:
+    """One hash for each row. [pages]"""
+    total = np.zeros(len(band), dtype=np.uint64)
+    for column in band.T:
+        total = (total + column.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    return total
 
 
-def _minhash(batch: Sequence[list[str]], config: DedupConfig) -> list[RMinHash]:
-    return list(RMinHash.from_token_sets(batch, config.num_perm, config.seed)) if batch else []
+def _buckets(hashes: Hashes) -> Iterable[npt.NDArray[np.int64]]:
+    """Positions with equal hashes, each group of two or more in ascending order."""
+    order = np.argsort(hashes, kind="stable")
+    changes = np.flatnonzero(np.diff(hashes[order])) + 1
+    starts, ends = np.append(0, changes), np.append(changes, len(order))
+    large = ends - starts > 1
+    return (order[start:end] for start, end in zip(starts[large], ends[large], strict=True))
 
 
-def _root(parent: list[int], x: int) -> int:
+def _join_alike(bucket: npt.NDArray[np.int64], rows: Signatures, parent: npt.NDArray[np.int64], least: float) -> None:
+    """Each first page left takes those like it; `rows` are the bucket's signatures. [bucket, num_perm]"""
+    while len(bucket) > 1:
+        alike = (rows[1:] == rows[0]).mean(axis=1) >= least
+        for other in bucket[1:][alike]:
+            _join(parent, int(bucket[0]), int(other))
+        bucket, rows = bucket[1:][~alike], rows[1:][~alike]
+
+
+def _root(parent: npt.NDArray[np.int64], x: int) -> int:
     while parent[x] != x:
         parent[x] = parent[parent[x]]
-        x = parent[x]
+        x = int(parent[x])
     return x
 
 
-def _join(parent: list[int], a: int, b: int) -> None:
+def _join(parent: npt.NDArray[np.int64], a: int, b: int) -> None:
     """Union; the smaller position, that is the better rank, becomes the root."""
     low, high = sorted((_root(parent, a), _root(parent, b)))
     parent[high] = low

@@ -1,6 +1,8 @@
 """The corpus stage: mine mathematical text from web archives, mix it with the other sources, write token shards.
 
-    python -m corpus.mine --run-dir RUN
+    python -m corpus.mine --run-dir RUN                                          in a run directory of the pipeline
+    python -m corpus.mine --input 'crawl/*.warc.gz' --output DIR --profile tiny  on its own; DIR becomes a run directory
+    python -m corpus.mine --run-dir RUN --share 3/100                            one task of an array: read, no more
 
 It reads the profile's sections `corpus` and `tokenizer` and follows the paper's section 2.1:
 
@@ -9,29 +11,30 @@ It reads the profile's sections `corpus` and `tokenizer` and follows the paper's
   3. remove what the benchmarks contain, tokenise the corpus and the other sources, write the mixture
 
 Published in RUN/corpus: mixture.json and shards/ for pretraining; pages.jsonl (the text of every page read),
-ledger.jsonl (why each was kept or dropped), contaminated.jsonl, rounds/N/ (classifier.bin, domains.yaml).
+ledger.jsonl (why each was kept or dropped; `python -m corpus.show` prints it), contaminated.jsonl, rounds/N/
+(classifier.bin, domains.yaml).
 The figures of the rounds are in manifest.json under metrics.
 """
 
-import json
+import argparse
+import os
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from functools import partial
+from pathlib import Path
 
-from stage import Stage, atomic_write, stage_main
+from stage import EXIT_USAGE, Stage, UsageError, stage_main
 from stage.context import remove
 
-if TYPE_CHECKING:
-    from corpus.crawl import Crawl
-    from corpus.rounds import Mined
+KEPT = ("fingerprint", "read")  # of a killed attempt
 
 
-def body(stage: Stage) -> None:
-    """One run of the stage, from the start: what a killed attempt left behind is thrown away."""
-    from corpus.config import CorpusConfig
-    from corpus.crawl import read_crawl
+def body(stage: Stage, workers: int = 1) -> None:
+    """One run of the stage. Of a killed attempt only the files it had read to the end are left; the rest is redone."""
+    from corpus.config import MINED, CorpusConfig
     from corpus.decontaminate import Decontaminator, load_benchmarks
-    from corpus.mixture import write_mixture
+    from corpus.ledger import Ledger
+    from corpus.merge import read_crawl
+    from corpus.mixture import Document, write_mixture
     from corpus.pages import PageStore
     from corpus.rounds import Miner
     from corpus.seed import read_seed
@@ -39,7 +42,7 @@ def body(stage: Stage) -> None:
     from corpus.tokenize import Tokenizer
 
     for leftover in stage.work.iterdir():
-        if leftover.name != "fingerprint":
+        if leftover.name not in KEPT:
             remove(leftover)
     config = stage.section("corpus", CorpusConfig)
     tokenizer = Tokenizer(stage.profile["tokenizer"])
@@ -50,31 +53,62 @@ def body(stage: Stage) -> None:
     check = Decontaminator(load_benchmarks(benchmarks), config.decontamination)
     seed = read_seed(stage, config)
     with PageStore(stage.work / "pages.jsonl") as store:
-        crawl, duplicates = read_crawl(stage, config, store)
-        mined = Miner(stage, config, seed, crawl, tokenizer).run()
-        write_ledger(stage, crawl, duplicates, mined)
+        crawl, origin = read_crawl(stage, config, store, workers)
+        mined = Miner(stage, config, seed, crawl, tokenizer, workers).run()
         stage.drop("below the cut", len(crawl) - len(mined.collected))
-        documents = ((crawl.page(p).id, crawl.page(p).text) for p in mined.collected)
-        write_mixture(stage, config, documents, check, tokenizer)
-
-
-def write_ledger(stage: Stage, crawl: "Crawl", duplicates: dict[int, str], mined: "Mined") -> None:
-    """ledger.jsonl: for each page of pages.jsonl where it came from, what it scored and what became of it."""
-
-    def lines() -> Iterator[str]:
-        collected, position_of = set(mined.collected), {n: p for p, n in enumerate(crawl.numbers)}
-        for number in range(len(crawl.store)):
-            page, position = crawl.store[number], position_of.get(number)
-            fate = duplicates.get(number) or ("collected" if position in collected else "below the cut")
-            scores = [] if position is None else [round(float(s[position]), 6) for s in mined.scores]
-            entry = {"id": page.id, "url": page.url, "file": page.file, "offset": page.offset}
-            yield json.dumps(entry | {"fate": fate, "scores": scores}, ensure_ascii=False) + "\n"
-
-    atomic_write(stage.work / "ledger.jsonl", "".join(lines()))
+        ledger = Ledger(crawl, origin, mined)
+        pages = ((crawl.page(p), p) for p in mined.collected)
+        documents = (Document(page.id, page.text, ledger.document(p)) for page, p in pages)
+        contaminated = write_mixture(stage, config, documents, check, tokenizer)
+        ledger.write(stage.work / "ledger.jsonl", contaminated, MINED)
+    remove(stage.work / "read")
 
 
 def main(argv: list[str] | None = None) -> int:
-    return stage_main("corpus", body, argv, doc=__doc__)
+    """0 published, 2 bad input (one line says which), 75 preempted."""
+    parser = argparse.ArgumentParser(
+        prog="python -m corpus.mine", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--run-dir", type=Path, help="run directory holding profile.yaml and plan.json")
+    parser.add_argument("--input", nargs="+", action="extend", metavar="FILE", help="archives: paths, globs, URLs")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="directory to make a run directory of")
+    parser.add_argument("--profile", default="tiny", help="with --input: a profile's name or file (default: tiny)")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    parser.add_argument(
+        "--workers", type=int, default=cores, help="processes that read and score (default: all %(default)s cores)"
+    )
+    parser.add_argument(
+        "--share", type=_share, metavar="I/N", help="with --run-dir: only read the I-th of N shares of the files"
+    )
+    args = parser.parse_args(argv)
+    if (args.run_dir is None) == (args.input is None) or (args.input is None) != (args.output is None):
+        parser.error("give either --run-dir, or --input and --output")
+    if args.share and args.run_dir is None:
+        parser.error("--share goes with --run-dir")
+    workers = max(1, args.workers)
+    if args.share:
+        from corpus.share import read_share
+
+        return read_share(args.run_dir, args.share, workers)
+    try:
+        if args.input:
+            from corpus.standalone import make_run
+
+            make_run(args.input, args.output, args.profile)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    run_dir = args.run_dir or args.output
+    code = stage_main("corpus", partial(body, workers=workers), ["--run-dir", str(run_dir)])
+    if code == 0:
+        print(f"corpus: published in {run_dir / 'corpus'}", flush=True)
+    return code
+
+
+def _share(text: str) -> tuple[int, int]:
+    from corpus.share import parse_share
+
+    return parse_share(text)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,14 @@ Comes in: the mined pages and the sources of the profile. Goes out: `shards/<nam
 contract with pretraining:
 
   {"sources": [{"name", "weight", "prefix": "shards/<name>", "documents", "tokens"}], "tokenizer": path, "eod": id}
+
+Beside each shard lies `<prefix>.documents.jsonl`, a line for each of its documents in order: where the text came from.
 """
 
 import json
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from corpus.config import MINED, CorpusConfig, SourceConfig
@@ -18,14 +21,24 @@ from corpus.texts import read_texts
 from corpus.tokenize import ShardWriter, Tokenizer
 from stage import Stage, UsageError, atomic_write
 
-Document = tuple[str, str]  # (id, text)
+Contamination = dict[str, Any]
+SHOWN_MATCHES = 20  # in the manifest; contaminated.jsonl has all
+
+
+@dataclass(frozen=True)
+class Document:
+    """One text of a source, and what its line in the documents file says of its origin."""
+
+    id: str
+    text: str
+    origin: dict[str, Any]
 
 
 def write_mixture(
     stage: Stage, config: CorpusConfig, mined: Iterable[Document], check: Decontaminator, tokenizer: Tokenizer
-) -> None:
-    """Write all shards and mixture.json; counts and matches go to the stage's metrics and contaminated.jsonl."""
-    contaminated: list[dict[str, Any]] = []
+) -> list[Contamination]:
+    """Write all shards and mixture.json; the texts left out as contaminated, also in contaminated.jsonl."""
+    contaminated: list[Contamination] = []
     sources = []
     for source in config.sources:
         documents = mined if source.name == MINED else _documents(stage, source)
@@ -35,10 +48,15 @@ def write_mixture(
     lines = [json.dumps(c, ensure_ascii=False) + "\n" for c in contaminated]
     atomic_write(stage.work / "contaminated.jsonl", "".join(lines))
     stage.metrics["corpus_tokens"] = next(s["tokens"] for s in sources if s["name"] == MINED)
-    stage.metrics["contaminated"] = len(contaminated)
+    stage.metrics["contaminated"] = {
+        "documents": len(contaminated),
+        "by_benchmark": dict(Counter(c["benchmark"] for c in contaminated)),
+        "first": contaminated[:SHOWN_MATCHES],
+    }
     stage.metrics["sources"] = {s["name"]: {"documents": s["documents"], "tokens": s["tokens"]} for s in sources}
     mixture = {"sources": sources, "tokenizer": str(tokenizer.folder), "eod": tokenizer.eod}
     atomic_write(stage.work / "mixture.json", json.dumps(mixture, indent=2) + "\n")
+    return contaminated
 
 
 def _documents(stage: Stage, source: SourceConfig) -> Iterator[Document]:
@@ -49,29 +67,43 @@ def _documents(stage: Stage, source: SourceConfig) -> Iterator[Document]:
     assert source.path is not None  # checked by SourceConfig
     for number, text in enumerate(read_texts(source.path, source.text_key, drop)):
         stage.counts["in"] += 1
-        yield str(number), text
+        yield Document(str(number), text, {"path": source.path})
 
 
 def _decontaminated(
-    stage: Stage, source: str, documents: Iterable[Document], check: Decontaminator, found: list[dict[str, Any]]
-) -> Iterator[str]:
-    for name, text in documents:
-        match = check.find(text)
+    stage: Stage, source: str, documents: Iterable[Document], check: Decontaminator, found: list[Contamination]
+) -> Iterator[Document]:
+    for document in documents:
+        match = check.find(document.text)
         if match is None:
-            yield text
+            yield document
         else:
             stage.drop(f"{source}: contaminated by {match.benchmark}")
-            found.append({"source": source, "document": name, **asdict(match)})
+            origin: dict[str, Any] = {k: v for k, v in document.origin.items() if k in ("url", "path")}
+            found.append({"source": source, "document": document.id, **origin, **asdict(match)})
 
 
-def _write_shard(stage: Stage, source: SourceConfig, texts: Iterable[str], tokenizer: Tokenizer) -> dict[str, Any]:
+def _write_shard(
+    stage: Stage, source: SourceConfig, documents: Iterable[Document], tokenizer: Tokenizer
+) -> dict[str, Any]:
     prefix = f"shards/{source.name}"
+    waiting: deque[Document] = deque()  # read, and with the tokenizer, which takes many at once
+
+    def texts() -> Iterator[str]:
+        for document in documents:
+            waiting.append(document)
+            yield document.text
+
     with (
         stage.progress(f"tokenise {source.name}", None, "documents") as progress,
         ShardWriter(stage.work / prefix, tokenizer.vocab_size) as shard,
+        open(stage.work / f"{prefix}.documents.jsonl", "w", encoding="utf-8") as lines,
     ):
-        for ids in tokenizer.encode(texts):
+        for ids in tokenizer.encode(texts()):
             shard.add([*ids, tokenizer.eod])
+            document = waiting.popleft()
+            line = {"id": document.id, "tokens": len(ids) + 1, **document.origin}
+            lines.write(json.dumps(line, ensure_ascii=False) + "\n")
             progress.update(1)
         if not shard.documents:
             raise UsageError(f"corpus: source '{source.name}' has no document left to train on")

@@ -4,41 +4,52 @@ Comes in: the seed texts and the crawl. Goes out: the positions of the collected
 the table of the rounds. The corpus is what the last round collected, with the classifier that learned most.
 """
 
+import json
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from corpus.classifier import Scores, Trained, auc, interleave, share_at_least, train
+from corpus.classifier import Trained, interleave, train
 from corpus.config import CorpusConfig, RoundsConfig
 from corpus.crawl import Crawl, stop_if_asked
 from corpus.dedup import canonical_url, domain_of
 from corpus.domains import PathRule, Proposal, discover, kept_by, read_annotations, write_proposals
+from corpus.measure import Scores, figures
+from corpus.scoring import score_all
 from corpus.seed import rank
+from corpus.summary import rounds_table
 from corpus.tokenize import Tokenizer
 from stage import Stage, UsageError
 
 Tokens = npt.NDArray[np.float64]
-SCORE_BATCH = 256
 SAMPLE_PAGES = 1000  # pages whose exact tokens give the tokens a character that budgets are counted with
 
 
 @dataclass(frozen=True)
 class Mined:
-    """The outcome: positions in the crawl, in order, and every round's scores."""
+    """The outcome of the rounds; pages are named by their positions in the crawl."""
 
-    collected: list[int]
-    scores: list[Scores]
+    collected: list[int]  # in order
+    scores: list[Scores]  # of every round
+    rounds: dict[int, int]  # the round that first collected a page
 
 
 class Miner:
     """What the rounds share and never change: the crawl, the seed, what people said about domains."""
 
-    def __init__(self, stage: Stage, config: CorpusConfig, seed: list[str], crawl: Crawl, tokenizer: Tokenizer) -> None:
-        self.stage, self.config, self.seed, self.crawl = stage, config, seed, crawl
+    def __init__(
+        self,
+        stage: Stage,
+        config: CorpusConfig,
+        seed: list[str],
+        crawl: Crawl,
+        tokenizer: Tokenizer,
+        workers: int = 1,
+    ) -> None:
+        self.stage, self.config, self.seed, self.crawl, self.workers = stage, config, seed, crawl, workers
         self.random_seed: int = stage.profile["seed"]
         self.tokens = _estimate_tokens(crawl, tokenizer)
         self.known = _known_positions(stage, config.rounds, crawl)
@@ -51,11 +62,13 @@ class Miner:
         collected: set[int] = set()
         domains: set[str] = set()
         scores: list[Scores] = []
+        first: dict[int, int] = {}
         table: list[dict[str, Any]] = []
         for number in range(1, rounds.max_rounds + 1):
             trained = self._train(number, added, collected)
-            scores.append(self._score(number, trained))
+            scores.append(self._score(number))
             picked, cut = select(scores[-1], self.tokens, number, rounds)
+            first |= {p: number for p in picked if p not in first}
             proposals = self._discover(number, picked)
             new_domains = {p.domain for p in proposals} - domains
             overlap = len(picked & collected) / len(picked)
@@ -66,15 +79,16 @@ class Miner:
                 "cut": cut,
             }
             row |= {"overlap": overlap, "new_domains": sorted(new_domains), "recall": self._recall(picked)}
-            row |= {"seed_pages_added": len(added), **_classifier_figures(trained, cut)}
+            row |= {"seed_pages_added": len(added), **self._measure(number, trained, cut)}
             table.append(row)
             self._report(row)
             collected, domains = picked, domains | new_domains
-            if overlap >= rounds.stop_overlap:
-                break
+            if overlap >= rounds.stop_overlap or len(picked | self.known) == len(self.crawl):
+                break  # nothing new, or nothing left that the next round could learn from
             added |= self._pages_to_add(proposals, picked)
+        print(rounds_table(table), flush=True)
         self.stage.metrics |= {"pages": len(collected), "known_pages_found": table[-1]["recall"], "rounds": table}
-        return Mined(sorted(collected), scores)
+        return Mined(sorted(collected), scores, first)
 
     def _train(self, number: int, added: set[int], collected: set[int]) -> Trained:
         """Positives: the seed and the added pages. Negatives: a sample of the crawl without what looks like maths."""
@@ -93,12 +107,13 @@ class Miner:
         trained.model.save(folder / "classifier.bin")
         return trained
 
-    def _score(self, number: int, trained: Trained) -> Scores:
-        scores = np.empty(len(self.crawl))
+    def _score(self, number: int) -> Scores:
+        scores, start = np.empty(len(self.crawl)), 0
+        texts = (p.text for p in self.crawl.pages())
         with self.stage.progress(f"round {number}: score", len(self.crawl), "pages") as progress:
-            pages, start = (p.text for p in self.crawl.pages()), 0
-            while batch := list(islice(pages, SCORE_BATCH)):
-                scores[start : start + len(batch)] = trained.model.score(batch)
+            model = self._folder(number) / "classifier.bin"
+            for batch in score_all(model, texts, len(self.crawl), self.workers):
+                scores[start : start + len(batch)] = batch
                 start += len(batch)
                 progress.update(len(batch))
                 stop_if_asked(self.stage)
@@ -109,8 +124,23 @@ class Miner:
         write_proposals(self._folder(number) / "domains.yaml", proposals)
         return proposals
 
+    def _measure(self, number: int, trained: Trained, cut: float) -> dict[str, Any]:
+        """A classifier's figures: all to rounds/N/classifier.json and the metrics, the main ones to the round's row."""
+        measured: dict[str, Any] = {"round": number, "positives": trained.positives, "negatives": trained.negatives}
+        measured |= figures(trained.held_out, cut)
+        text = json.dumps(measured, indent=2) + "\n"
+        (self._folder(number) / "classifier.json").write_text(text, encoding="utf-8")
+        self.stage.metrics["classifier"] = measured  # that of the last round stays
+        return {
+            "positives": trained.positives,
+            "negatives": trained.negatives,
+            **{f"held_out_{key}": measured["held_out"][key] for key in ("precision", "recall", "auc")},
+        }
+
     def _pages_to_add(self, proposals: list[Proposal], picked: set[int]) -> set[int]:
         """Pages under kept paths that the round did not collect; known pages stay out, they measure recall."""
+        if self.config.rounds.discovery == "off":
+            return set()
         rules = [PathRule(p.domain, p.path, p.keep) for p in proposals] if self._automatic else []
         rules += [r for r in self.annotations if r.domain in {p.domain for p in proposals}]
         kept = kept_by(rules, self.crawl.keys)
@@ -154,16 +184,6 @@ def select(scores: Scores, tokens: Tokens, number: int, config: RoundsConfig) ->
     return {int(p) for p in order[:count]}, float(scores[order[count - 1]])
 
 
-def _classifier_figures(trained: Trained, cut: float) -> dict[str, Any]:
-    return {
-        "positives": trained.positives,
-        "negatives": trained.negatives,
-        "held_out_recall": share_at_least(trained.held_out_positive, cut),
-        "held_out_false_positives": share_at_least(trained.held_out_negative, cut),
-        "auc": auc(trained.held_out_positive, trained.held_out_negative),
-    }
-
-
 def _estimate_tokens(crawl: Crawl, tokenizer: Tokenizer) -> Tokens:
     """Tokens of every page: its characters, times the tokens a character of a sample. Shards are counted exactly."""
     sample = range(0, len(crawl), max(1, len(crawl) // SAMPLE_PAGES))
@@ -175,13 +195,14 @@ def _estimate_tokens(crawl: Crawl, tokenizer: Tokenizer) -> Tokens:
 def _known_positions(stage: Stage, config: RoundsConfig, crawl: Crawl) -> set[int]:
     if config.known_pages is None:
         return set()
-    lines = stage.read_file(config.known_pages).read_text(encoding="utf-8").splitlines()
+    try:
+        lines = stage.read_file(config.known_pages).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise UsageError(f"corpus.rounds.known_pages: {config.known_pages} is not UTF-8 text, one URL a line") from None
     known = {canonical_url(line) for line in lines if line.strip()}
     found = {p for p, key in enumerate(crawl.keys) if key in known}
-    if not found:
-        raise UsageError(
-            f"corpus.rounds.known_pages: the crawl has none of the {len(known)} pages of {config.known_pages}"
-        )
+    if not found:  # as when a profile is tried on another crawl
+        print(f"corpus: the crawl has none of the {len(known)} pages of {config.known_pages}; recall is not measured")
     return found
 
 

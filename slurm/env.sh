@@ -19,6 +19,7 @@ REQUEUE_CODE=75 # a stage that was told to stop and has saved its work (stage/er
 # ended. How many nodes and processes a stage has is the profile's to say; the job may hold more nodes than that.
 run_stage() {
     local stage=$1 module torchrun nnodes nproc_per_node launch profile=()
+    local options=(${STAGE_OPTIONS[@]+"${STAGE_OPTIONS[@]}"}) # of the stage script, for the module
     [ -f "$RUN_DIR/profile.yaml" ] || profile=(--profile "$PROFILE")
     launch=$("$PYTHON" -m pipeline.plan "${profile[@]}" --run-dir "$RUN_DIR" --launch "$stage") || exit
     eval "$launch" # module=… torchrun=0|1 nnodes=… nproc_per_node=…
@@ -26,13 +27,13 @@ run_stage() {
         echo "error: $stage runs on $nnodes nodes and the job has $SLURM_JOB_NUM_NODES: sbatch --nodes=$nnodes" >&2
         exit 2
     fi
-    local command=("$PYTHON" -m "$module" --run-dir "$RUN_DIR")
+    local command=("$PYTHON" -m "$module" --run-dir "$RUN_DIR" ${options[@]+"${options[@]}"})
     if [ "$torchrun" = 1 ]; then
         command=("$PYTHON" -m torch.distributed.run --nnodes "$nnodes" --nproc-per-node "$nproc_per_node"
             --rdzv-backend c10d --rdzv-id "$SLURM_JOB_ID" --rdzv-endpoint "$(first_node):$(job_port)"
             -m "$module" --run-dir "$RUN_DIR")
     fi
-    local log=$RUN_DIR/logs/$stage.log
+    local log=$RUN_DIR/logs/$stage${SLURM_ARRAY_TASK_ID:+.$SLURM_ARRAY_TASK_ID}.log
     mkdir -p "$RUN_DIR/logs"
     [ /dev/stdout -ef "$log" ] || { echo "log: $log" && exec >>"$log" 2>&1; }
     # pipeline/executors/slurm.py looks for this line: what a start of the job said begins after it

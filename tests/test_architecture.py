@@ -26,6 +26,7 @@ FORBIDDEN = {
 HEAVY = ("torch", "megatron", "sglang", "transformers", "datasets", "tokenizers", "fasttext", "sympy", "numpy", "scipy")
 COMMANDS = (
     "corpus.mine",
+    "corpus.show",
     "pretrain.train",
     "sft.train",
     "rl.reward.train",

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.classifier import NEGATIVE, POSITIVE, Trained, auc, interleave, share_at_least, train
+from corpus import scoring
+from corpus.classifier import NEGATIVE, POSITIVE, Trained, interleave, train
 from corpus.config import ClassifierConfig
+from corpus.measure import HeldOut, auc, calibration_error, figures, reliability
 from stage import UsageError
 
 CONFIG = ClassifierConfig(dim=16, lr=0.2, epochs=50, min_count=1, bucket=20000, held_out=0.2, threads=1)
@@ -30,9 +32,10 @@ def test_it_tells_maths_from_other_text(tmp_path: Path) -> None:
     trained = fit(tmp_path)
     scores = trained.model.score(["Let x be prime.\nThe proof of the theorem", "football market and\nmusic phone"])
     assert scores[0] > 0.5 > scores[1]
-    assert auc(trained.held_out_positive, trained.held_out_negative) == 1.0
-    assert trained.positives + len(trained.held_out_positive) == 60
-    assert len(trained.held_out_positive) > 3
+    measured = figures(trained.held_out, 0.5)["held_out"]
+    assert (measured["auc"], measured["precision"], measured["recall"]) == (1.0, 1.0, 1.0)
+    assert trained.positives + measured["positives"] == 60
+    assert measured["positives"] > 3
     assert len(trained.model.score([])) == 0
 
 
@@ -51,16 +54,48 @@ def test_examples_of_both_labels_are_spread_evenly() -> None:
     assert labels == [POSITIVE, NEGATIVE, POSITIVE, POSITIVE, NEGATIVE, POSITIVE]
 
 
-def test_auc_and_share_match_their_definitions() -> None:
+def test_auc_matches_its_definition() -> None:
     positive, negative = np.array([0.9, 0.5, 0.4]), np.array([0.5, 0.1])
     pairs = [(p > n) + 0.5 * (p == n) for p in positive for n in negative]
     assert auc(positive, negative) == pytest.approx(sum(pairs) / len(pairs))
     assert auc(positive, np.empty(0)) is None
-    assert share_at_least(positive, 0.5) == pytest.approx(2 / 3)
-    assert share_at_least(np.empty(0), 0.5) is None
+
+
+def test_figures_are_those_of_the_confusion_matrix_in_each_language() -> None:
+    scores, positive = np.array([0.9, 0.8, 0.4, 0.7, 0.2]), np.array([True, True, True, False, False])
+    held_out = HeldOut(scores, positive, ["en", "zh", "en", "en", "en"])
+    measured = figures(held_out, 0.5)
+    whole, chinese = measured["held_out"], measured["held_out_by_language"]["zh"]
+    assert (whole["precision"], whole["recall"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert whole["auc"] == pytest.approx(5 / 6)
+    assert chinese == {"positives": 1, "negatives": 0, "precision": 1.0, "recall": 1.0, "auc": None}
+    assert measured["held_out_by_language"]["en"]["auc"] == pytest.approx(3 / 4)
+
+
+def test_reliability_and_its_error_match_numpy() -> None:
+    source = np.random.default_rng(1)
+    scores = np.append(source.random(500), 1.0)
+    positive = source.random(501) < scores**2
+    curve = reliability(scores, positive)
+    bins = np.clip(np.digitize(scores, np.linspace(0, 1, 11)) - 1, 0, 9)
+    gaps = [abs(scores[bins == b].mean() - positive[bins == b].mean()) * (bins == b).sum() for b in range(10)]
+    assert calibration_error(curve) == pytest.approx(sum(gaps) / 501)
+    assert sum(b["examples"] for b in curve) == 501
+    assert calibration_error(reliability(np.array([0.25, 0.25, 0.25, 0.25]), np.array([1, 0, 0, 0], bool))) == 0
 
 
 def test_divergence_is_one_clear_line(tmp_path: Path) -> None:
     config = CONFIG.model_copy(update={"lr": 1e5})
     with pytest.raises(UsageError, match="lower lr"):
         train(interleave(MATHS, OTHER, len(OTHER)), config, 1, tmp_path / "examples.txt")
+
+
+def test_scores_are_the_same_in_order_whoever_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fit(tmp_path).model
+    model.save(tmp_path / "model.bin")
+    monkeypatch.setattr(scoring, "SMALL", 0)
+    texts = (MATHS + OTHER) * 6
+    assert len(texts) > 2 * scoring.BATCH
+    for workers in (1, 2):
+        batches = list(scoring.score_all(tmp_path / "model.bin", iter(texts), len(texts), workers))
+        np.testing.assert_array_equal(np.concatenate(batches), model.score(texts))

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from corpus.config import MINED, CorpusConfig
+from pipeline.config import load_profile
 
 
 def test_defaults_are_the_papers() -> None:
@@ -34,3 +35,11 @@ def test_defaults_are_the_papers() -> None:
 def test_impossible_settings_are_refused(section: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         CorpusConfig.model_validate(section)
+
+
+@pytest.mark.parametrize("name", ["tiny", "smollm2-135m", "1.3b", "7b"])
+def test_every_published_benchmark_that_a_profile_evaluates_is_kept_out_of_its_corpus(name: str) -> None:
+    """The demo's word problems are generated; they are on no web page."""
+    profile = load_profile(name)
+    evaluated = {run.name for run in profile.evals.benchmarks if run.name != "word_problems"}
+    assert evaluated <= {benchmark.name for benchmark in profile.corpus.decontamination.benchmarks}

@@ -5,7 +5,15 @@ import random
 import pytest
 
 from corpus.config import DedupConfig
-from corpus.dedup import Duplicates, canonical_url, domain_of, near_duplicates, shingles
+from corpus.dedup import (
+    Duplicates,
+    canonical_url,
+    domain_of,
+    near_duplicates,
+    shingles,
+    signatures,
+    text_digest,
+)
 from corpus.pages import Page
 
 WORDS = [f"word{i}" for i in range(2000)]
@@ -13,6 +21,12 @@ WORDS = [f"word{i}" for i in range(2000)]
 
 def page(key: str, text: str, chinese: bool = False) -> Page:
     return Page(key, f"http://{key}", text, chinese, "file", 0)
+
+
+def repeated(pages: list[Page]) -> set[int]:
+    """Positions of the pages, given by rank, that nearly repeat an earlier one."""
+    signed = signatures([(p.text, p.chinese) for p in pages], DedupConfig())
+    return set(near_duplicates(signed, range(len(pages)), DedupConfig()))
 
 
 def text_of(seed: int, words: int = 300) -> str:
@@ -41,8 +55,8 @@ def test_same_url_and_same_text_keep_the_first_by_rank() -> None:
     pages = [page("b.org", "One two."), page("a.org", "ONE two"), page("c.org", "four"), page("c.org", "four")]
     duplicates = Duplicates()
     for p in pages:
-        duplicates.add(p)
-    assert duplicates.exact() == {0: "duplicate text", 3: "duplicate URL"}
+        duplicates.add(p, text_digest(p.text))
+    assert duplicates.exact() == {0: ("duplicate text", 1), 3: ("duplicate URL", 2)}
 
 
 def test_near_duplicates_are_found_and_others_are_not() -> None:
@@ -50,14 +64,14 @@ def test_near_duplicates_are_found_and_others_are_not() -> None:
     changed = base.split()
     changed[150] = "different"
     pages = [page("a", base), page("b", " ".join(changed)), page("c", text_of(2)), page("d", base + " and a tail")]
-    assert near_duplicates(pages, DedupConfig()) == {1, 3}
+    assert repeated(pages) == {1, 3}
 
 
 def test_chinese_near_duplicates_are_found_by_characters() -> None:
     characters = [chr(0x4E00 + i) for i in range(3000)]
     text = "".join(random.Random(3).choices(characters, k=400))
     pages = [page("a", text, True), page("b", text[:200] + "。" + text[200:], True), page("c", text[::-1], True)]
-    assert near_duplicates(pages, DedupConfig()) == {1}
+    assert repeated(pages) == {1}
 
 
 def test_the_result_does_not_depend_on_the_order() -> None:
@@ -68,10 +82,10 @@ def test_the_result_does_not_depend_on_the_order() -> None:
         shuffled = random.Random(seed).sample(pages, len(pages))
         duplicates = Duplicates()
         for p in shuffled:
-            duplicates.add(p)
+            duplicates.add(p, text_digest(p.text))
         exact = duplicates.exact()
         unique = duplicates.in_order(n for n in range(len(shuffled)) if n not in exact)
-        near = near_duplicates([shuffled[n] for n in unique], DedupConfig())
+        near = repeated([shuffled[n] for n in unique])
         results.add(tuple(shuffled[n].key for p, n in enumerate(unique) if p not in near))
     assert len(results) == 1
     assert len(results.pop()) == 20
@@ -81,9 +95,14 @@ def test_similarity_below_the_threshold_is_kept() -> None:
     """Two texts that share half their shingles (Jaccard about 1/3) are two pages."""
     half = text_of(5, 200)
     pages = [page("a", half + " " + text_of(6, 200)), page("b", half + " " + text_of(7, 200))]
-    assert near_duplicates(pages, DedupConfig()) == set()
+    assert repeated(pages) == set()
 
 
 def test_short_texts_are_one_shingle() -> None:
-    assert shingles("two words", False, DedupConfig()) == {"two words"}
-    assert shingles("短", True, DedupConfig()) == {"短"}
+    lengths = {t: len(shingles(t, c, DedupConfig())) for t, c in (("two words", False), ("短", True), ("...", False))}
+    assert lengths == {"two words": 1, "短": 1, "...": 0}
+
+
+def test_texts_without_a_token_are_no_near_duplicates_of_others() -> None:
+    pages = [page("a", text_of(1)), page("b", "..."), page("c", text_of(2))]
+    assert repeated(pages) == set()

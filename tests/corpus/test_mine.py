@@ -62,7 +62,7 @@ def test_the_stage_mines_decontaminates_and_publishes(
     assert "doc.sagemath.org" in first["new_domains"]  # a site the seed knows nothing of
     assert second["seed_pages_added"] > 0
     assert second["recall"] > first["recall"]
-    assert second["auc"] > 0.8
+    assert second["held_out_auc"] > 0.8
 
     check_shards(output, mixture, counts["out"])
     read = {Path(i["path"]).name for i in manifest["inputs"]}
@@ -80,6 +80,10 @@ def check_shards(output: Path, mixture: dict[str, Any], documents: int) -> None:
         shard = IndexedDataset(str(output / source["prefix"]))
         assert (len(shard), int(shard.sequence_lengths.sum())) == (source["documents"], source["tokens"])
         assert all(shard[i][-1] == mixture["eod"] for i in range(len(shard)))
+    for source in mixture["sources"]:
+        lines = (output / f"{source['prefix']}.documents.jsonl").read_text().splitlines()
+        shard = IndexedDataset(str(output / source["prefix"]))
+        assert [json.loads(line)["tokens"] for line in lines] == shard.sequence_lengths.tolist()
     mined = IndexedDataset(str(output / mixture["sources"][0]["prefix"]))
     tokenizer = AutoTokenizer.from_pretrained(mixture["tokenizer"])
     texts = [tokenizer.decode(mined[i][:-1]) for i in range(len(mined))]
@@ -116,8 +120,10 @@ def test_each_page_has_its_story_in_the_ledger(profile: dict[str, Any], make_run
     ledger = [json.loads(line) for line in (run / "corpus/ledger.jsonl").read_text().splitlines()]
     pages = (run / "corpus/pages.jsonl").read_text().splitlines()
     assert len(ledger) == len(pages) == 109
-    assert {e["fate"] for e in ledger} == {"collected", "below the cut", "duplicate URL"}
-    kept = [e["scores"][0] for e in ledger if e["fate"] == "collected"]
+    assert {e["fate"] for e in ledger} == {"collected", "contaminated", "below the cut", "duplicate URL"}
+    assert {e["language"] for e in ledger} >= {"en", "zh"}
+    kept = [e["scores"][0] for e in ledger if e["fate"] in ("collected", "contaminated")]
+    assert {e["round"] for e in ledger if e["fate"] == "collected"} == {1}
     assert min(kept) >= max(e["scores"][0] for e in ledger if e["fate"] == "below the cut")
 
 

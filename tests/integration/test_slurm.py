@@ -124,6 +124,28 @@ def test_a_chain_of_jobs_runs_in_order(slurm_cluster: SlurmCluster, submit_scrip
     assert (tmp_path / "order").read_text().split() == ["first", "second"]
 
 
+def test_a_crawl_is_read_by_an_array_of_jobs_and_then_mined(
+    slurm_cluster: SlurmCluster, repository: Path, tmp_path: Path
+) -> None:
+    """As slurm/stage0_corpus.sh says: each task reads its share of the files, the stage finds all of them read."""
+    second = tmp_path / "second.warc.gz"
+    second.write_bytes((repository / "examples/pages.warc.gz").read_bytes())
+    run_dir, inputs = tmp_path / "run", f"corpus.inputs=[examples/pages.warc.gz,{second}]"
+    plan = [sys.executable, "-m", "pipeline.plan", "--profile", "tiny", "--run-dir", str(run_dir), "--set", inputs]
+    subprocess.run([*plan, "--set", "corpus.rounds.max_rounds=1"], cwd=repository, check=True)
+    environment = {"RUN_DIR": str(run_dir), "PYTHON": sys.executable}
+    script, output = str(repository / "slurm/stage0_corpus.sh"), f"--output={tmp_path}/%j.out"
+    array = slurm_cluster.submit(output, "--array=0-1", script, env=environment, cwd=repository)
+    stage = slurm_cluster.submit(output, f"--dependency=afterok:{array}", script, env=environment, cwd=repository)
+    ended = slurm_cluster.wait(stage, 300)
+    log = (run_dir / "logs" / "corpus.log").read_text()
+    assert ended["JobState"] == "COMPLETED", log[-3000:]
+    assert "2 of 2 files were read before" in log
+    shares = [(run_dir / "logs" / f"corpus.{task}.log").read_text() for task in (0, 1)]
+    assert all(f"read share {task}/2: 0/1 MB" in text and "file 1/1" in text for task, text in enumerate(shares))
+    assert _manifest(run_dir, "corpus")["counts"]["dropped"]["duplicate URL"] >= 108  # the second file's pages
+
+
 def test_the_whole_recipe_runs_as_a_chain_of_jobs(
     slurm_cluster: SlurmCluster, repository: Path, tmp_path: Path
 ) -> None:
