@@ -26,7 +26,7 @@ from corpus.config import DedupConfig, ReadConfig
 from corpus.crawl import extract_pages
 from corpus.dedup import near_duplicates, signatures
 from corpus.normalize import is_chinese
-from corpus.warc import input_files
+from corpus.archives import input_files
 
 Texts = list[str]
 
