@@ -376,7 +376,7 @@ def test_remote_sandbox_answers_like_the_local_one() -> None:
         "import sys; sys.exit(0)",
         "é = 'é'\né",
     ]
-    with _Server() as url, RemoteSandbox(url, LIMITS, workers=2) as remote, Sandbox(LIMITS, workers=1) as local:
+    with _Server() as url, RemoteSandbox(url, workers=2) as remote, Sandbox(LIMITS, workers=1) as local:
         here, there = ([(e.stdout, e.error, e.status) for e in s.run_many(codes)] for s in (local, remote))
     assert there == here
 
