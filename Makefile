@@ -13,7 +13,7 @@ demo: setup
 	$(BIN)/python -m pipeline.run --stages all --profile tiny
 
 test: setup
-	$(BIN)/python -m pytest --durations=15
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=15
 
 setup: .venv/ready
 
