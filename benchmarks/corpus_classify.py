@@ -18,11 +18,11 @@ from pathlib import Path
 from datatrove.data import Document
 from datatrove.pipeline.filters import FastTextClassifierFilter
 
+from corpus.archives import input_files
 from corpus.classifier import POSITIVE, Classifier, interleave, train
 from corpus.config import ClassifierConfig, ReadConfig
 from corpus.crawl import extract_pages
 from corpus.texts import read_texts
-from corpus.archives import input_files
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 BATCH = 256

@@ -22,11 +22,11 @@ from datatrove.pipeline.dedup.minhash import MinhashConfig
 from datatrove.utils.hashing import HashConfig
 from datatrove.utils.word_tokenizers import WhitespaceTokenizer
 
+from corpus.archives import input_files
 from corpus.config import DedupConfig, ReadConfig
 from corpus.crawl import extract_pages
 from corpus.dedup import near_duplicates, signatures
 from corpus.normalize import is_chinese
-from corpus.archives import input_files
 
 Texts = list[str]
 

@@ -1,7 +1,7 @@
 """What the processes of test_megatron.py run under torchrun: a few real training steps for each job of a JSON list.
 
 {"name": NAME, "parallel": {...}, "dtype": "fp32", "weights": DIR or null, "steps": N, "save": DIR or null,
- "load": DIR or null, "export": DIR or null}
+ "load": DIR or null, "export": DIR or null, "without": the repair of pretrain/device.py to undo, or null}
 
 The curves, [step, loss, gradient norm, learning rate] by job name, go to the file that the second argument names.
 """
@@ -18,10 +18,29 @@ SEQ, GLOBAL_BATCH, VOCAB = 16, 8, 96
 def main() -> None:
     from pretrain import parallel
 
-    curves = {job["name"]: run(job) for job in json.loads(Path(sys.argv[1]).read_text())}
+    curves = {job["name"]: without_repair(job) for job in json.loads(Path(sys.argv[1]).read_text())}
     parallel.finalize()
     if os.environ["RANK"] == "0":
         Path(sys.argv[2]).write_text(json.dumps(curves))
+
+
+def without_repair(job: dict[str, Any]) -> list[list[float]] | str:
+    """The job's curve, with the method of megatron's optimizer that it names as megatron wrote it; or its error."""
+    from megatron.core.optimizer.distrib_optimizer import DistributedOptimizer
+
+    name = job.get("without")
+    if name is None:
+        return run(job)
+    repaired = getattr(DistributedOptimizer, name)
+    closure = dict(zip(repaired.__code__.co_freevars, repaired.__closure__, strict=True))
+    (original,) = (cell.cell_contents for cell in closure.values())  # each repair closes over what it replaces
+    setattr(DistributedOptimizer, name, original)
+    try:
+        return run(job)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        setattr(DistributedOptimizer, name, repaired)
 
 
 def run(job: dict[str, Any]) -> list[list[float]]:
