@@ -39,17 +39,16 @@ class Labelled:
 
 def label_questions(
     questions: Sequence[Question],
+    first: int,
     engine: RolloutEngine,
     tokenizer: Any,
     config: RewardConfig,
     path: Path,
     progress: Progress,
 ) -> list[Labelled]:
-    """Label all questions, going on where `path` ends."""
-    done = read_labelled(path, config.num_solutions)
+    """Label the questions from number `first` on, appending to `path` as they are done."""
     breaks = line_break_tokens(tokenizer)
-    first = max((d.question for d in done), default=-1) + 1
-    progress.update(first)
+    done: list[Labelled] = []
     with open(path, "a") as file:
         for start in range(first, len(questions), QUESTIONS_PER_CHUNK):
             chunk = questions[start : start + QUESTIONS_PER_CHUNK]
@@ -65,10 +64,10 @@ def read_labelled(path: Path, num_solutions: int) -> list[Labelled]:
     """What `path` holds; the last question, when a kill tore it apart, is cut off the file."""
     if not path.exists():
         return []
-    lines = path.read_text().splitlines(keepends=True)
-    whole = sum(line.endswith("\n") for line in lines) // num_solutions * num_solutions
-    if whole < len(lines):
-        atomic_write(path, "".join(lines[:whole]))
+    *lines, torn = path.read_text().split("\n")  # not splitlines: a model may write other line separators
+    whole = len(lines) // num_solutions * num_solutions
+    if torn or whole < len(lines):
+        atomic_write(path, "".join(line + "\n" for line in lines[:whole]))
     return [Labelled(**json.loads(line)) for line in lines[:whole]]
 
 
