@@ -13,6 +13,7 @@ from typing import Any
 
 import torch.distributed as dist
 from megatron.core import dist_checkpointing
+from torch.distributed.checkpoint.api import CheckpointException
 
 from pretrain.engine import Engine
 from stage import UsageError, atomic_write
@@ -27,18 +28,13 @@ def save(engine: Engine, directory: Path, step: int) -> None:
     Raises UsageError when it cannot be written; the checkpoint before it stays.
     """
     target = directory / f"step_{step:08d}"
-    if dist.get_rank() == 0:
-        remove(target)
-        target.mkdir(parents=True)
-    dist.barrier()
     try:
-        dist_checkpointing.save(_state(engine, is_loading=False) | {"step": step}, str(target))
-    except Exception as error:
-        raise UsageError(f"checkpoint {target} cannot be written ({error}); make room, then start again") from error
-    dist.barrier()
-    if dist.get_rank() == 0:
-        atomic_write(directory / "latest", target.name)
-        _forget_all_but(directory, target.name)
+        _save(_state(engine, is_loading=False) | {"step": step}, target)
+        if dist.get_rank() == 0:
+            atomic_write(directory / "latest", target.name)
+            _forget_all_but(directory, target.name)
+    except (OSError, CheckpointException) as error:
+        raise UsageError(f"checkpoint {target} cannot be written ({_cause(error)}); make room, start again") from error
     dist.barrier()
 
 
@@ -53,8 +49,10 @@ def load(engine: Engine, directory: Path) -> int:
     path = directory / name
     try:
         state = dist_checkpointing.load(_state(engine, is_loading=True) | {"step": 0}, str(path))
-    except Exception as error:
-        raise UsageError(f"checkpoint {path} cannot be read ({error}); delete {directory} to start over") from error
+    except (Exception, CheckpointException) as error:
+        raise UsageError(
+            f"checkpoint {path} cannot be read ({_cause(error)}); delete {directory} to start over"
+        ) from error
     engine.bare.load_state_dict(state["model"])
     engine.optimizer.load_state_dict(state["optimizer"])
     engine.scheduler.load_state_dict(state["scheduler"])
@@ -63,12 +61,21 @@ def load(engine: Engine, directory: Path) -> int:
 
 def save_model(engine: Engine, target: Path) -> None:
     """The weights alone, in megatron's format: a finished stage's `megatron/`. Every rank calls it."""
+    _save({"model": engine.bare.sharded_state_dict()}, target)
+
+
+def _save(state: dict[str, Any], target: Path) -> None:
     if dist.get_rank() == 0:
         remove(target)
         target.mkdir(parents=True)
     dist.barrier()
-    dist_checkpointing.save({"model": engine.bare.sharded_state_dict()}, str(target))
+    dist_checkpointing.save(state, str(target))
     dist.barrier()
+
+
+def _cause(error: BaseException) -> str:
+    """The last line: torch's CheckpointException, which is no Exception, quotes the tracebacks of all ranks."""
+    return str(error).strip().rpartition("\n")[2]
 
 
 def _forget_all_but(directory: Path, name: str | None) -> None:

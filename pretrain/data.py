@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from megatron.core.datasets.blended_megatron_dataset_builder import BlendedMegatronDatasetBuilder
 from megatron.core.datasets.gpt_dataset import GPTDataset, GPTDatasetConfig
-from megatron.core.datasets.indexed_dataset import IndexedDataset
+from megatron.core.datasets.indexed_dataset import _IndexReader
 
 from pretrain.engine import Batch
 from stage import UsageError
@@ -71,7 +71,7 @@ def _check_shard(prefix: Path) -> None:
         if not path.is_file():
             raise UsageError(f"{path} does not exist; run the stage corpus again: --force corpus")
     try:
-        read = IndexedDataset(str(prefix)).index
+        read = _IndexReader(str(index), multimodal=False)
         expected = int(read.sequence_lengths.sum(dtype="int64")) * read.dtype_size
     except Exception as error:
         raise UsageError(f"{index} is not an index of megatron's ({error}); --force corpus makes it anew") from error

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from functools import partial
 
 import torch
-from transformers import AutoTokenizer
 
 from evals.client import Completion
 from evals.server_config import ServerConfig
@@ -33,6 +32,8 @@ class Trainer:
     """Everything one GRPO step needs, built from the profile and the outputs of earlier stages."""
 
     def __init__(self, stage: Stage) -> None:
+        from transformers import AutoTokenizer
+
         self.stage, self.seed = stage, int(stage.profile["seed"])
         self.config = config = stage.section("grpo", GrpoConfig)
         model = stage.section("model", ModelConfig)

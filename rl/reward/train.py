@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from stage import Stage, UsageError, stage_main
+from stage import Preempted, Stage, UsageError, stage_main
 
 if TYPE_CHECKING:
     from pretrain.engine import Engine
@@ -30,7 +30,10 @@ def body(stage: Stage) -> None:
     parallel.initialize(config.parallel, int(stage.profile["seed"]))
     tokenizer = AutoTokenizer.from_pretrained(stage.profile["tokenizer"])
     tokens = step_tokens(tokenizer, config)
-    labelled: list[Labelled] = parallel.from_rank_zero(_label(stage, config, tokenizer) if stage.rank == 0 else None)
+    mine = _label(stage, config, tokenizer) if stage.rank == 0 else None
+    labelled: list[Labelled] | None = parallel.from_rank_zero(mine)
+    if labelled is None:
+        raise Preempted(stage.name)
     fitting = [item for item in labelled if item.solution.length <= config.seq_length]
     if len(fitting) < len(labelled):
         stage.drop(f"solution with its tags longer than seq_length {config.seq_length}", len(labelled) - len(fitting))
@@ -83,7 +86,8 @@ def held_out_accuracy(engine: "Engine", held_out: Sequence["Labelled"], tokens: 
     }
 
 
-def _label(stage: Stage, config: "RewardConfig", tokenizer: Any) -> "list[Labelled]":
+def _label(stage: Stage, config: "RewardConfig", tokenizer: Any) -> "list[Labelled] | None":
+    """All labelled solutions; None when the stage was told to stop before it had them."""
     from evals.server_config import ServerConfig
     from rl.questions import read_questions
     from rl.reward.completions import label_questions, read_labelled
@@ -101,7 +105,11 @@ def _label(stage: Stage, config: "RewardConfig", tokenizer: Any) -> "list[Labell
             RolloutEngine(stage.input("sft") / "hf", server, log, seed) as rollouts,
             stage.progress("label steps", len(questions), "questions", first) as progress,
         ):
-            labelled += label_questions(questions, first, rollouts, tokenizer, config, path, progress)
+            for lot in label_questions(questions, first, rollouts, tokenizer, config, path):
+                labelled += lot
+                progress.update(lot[-1].question + 1 - progress.done, steps=sum(len(item.steps) for item in labelled))
+                if stage.preempted:
+                    return None
             stage.metrics["server_restarts"] = rollouts.restarts
     steps = [y for item in labelled for y in item.labels]
     stage.counts |= {"in": len(questions), "out": len(labelled)}
