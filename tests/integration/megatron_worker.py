@@ -155,7 +155,7 @@ def run(job: dict[str, Any]) -> list[list[float]]:
     config = SftConfig(
         parallel=ParallelConfig(**job["parallel"]),
         precision=PrecisionConfig(dtype=job.get("dtype", "fp32")),
-        optimizer=OptimizerConfig(lr=1e-2, lr_schedule="multi_step", lr_warmup_steps=2),
+        optimizer=OptimizerConfig(lr=job.get("lr", 1e-2), lr_schedule="multi_step", lr_warmup_steps=2),
         micro_batch_size=2,
         global_batch_size=GLOBAL_BATCH,
         train_iters=10,

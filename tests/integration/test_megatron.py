@@ -57,6 +57,7 @@ def alone(folder: Path) -> Curves:
             {"name": "start", "parallel": ONE, "steps": 0, "export": start},
             whole | {"name": "whole", "save": saved},
             whole | {"name": "boundaries", "boundaries": True},
+            whole | {"name": "diverged", "lr": 1e30, "may_fail": True},
             whole | {"name": "bf16", "dtype": "bf16", "save": bf16},
             resumed | {"name": "bf16-resumed", "dtype": "bf16", "load": bf16},
             resumed | {"name": "disk-full", "save": saved, "save_at": 4, "disk_bytes": 4096, "may_fail": True},
@@ -173,6 +174,10 @@ def test_documents_separated_by_boundaries_train_as_those_separated_by_a_mask(al
     """The `thd` layout, which Transformer Engine's attention takes on GPUs, through the rest of megatron's model."""
     assert_same(alone["boundaries"], alone["whole"])
     assert_same(together["pp2-boundaries"], alone["whole"][:3])
+
+
+def test_a_gradient_that_is_no_number_ends_the_run(alone: Curves) -> None:
+    assert alone["diverged"].startswith("UsageError: update 2 diverged: ") and "nan" in alone["diverged"]
 
 
 def test_a_full_disk_is_one_line_and_leaves_the_checkpoint_before_it(folder: Path, alone: Curves) -> None:
