@@ -56,6 +56,13 @@ def _training(profile: Profile, stage: str) -> Iterator[str]:
             f"{stage}.max_new_tokens: {new_tokens} leaves no room for the question in {stage}.seq_length "
             f"{section.seq_length}"
         )
+    # SGLang wants prompt and new tokens to stay below its context; the reward stage's prompts end in half a solution
+    room = (profile.server.context_length or model.max_position_embeddings) - max(new_tokens * (stage == "reward"), 1)
+    if new_tokens and section.seq_length > room:
+        yield (
+            f"{stage}.seq_length: {section.seq_length} leaves the rollout server, whose context is "
+            f"{profile.server.context_length or model.max_position_embeddings}, no room; use at most {room}"
+        )
 
 
 def _divisors(size: int, limit: int) -> str:

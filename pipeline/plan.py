@@ -26,6 +26,7 @@ from stage import EXIT_USAGE, UsageError, atomic_write, sha256_file
 if TYPE_CHECKING:
     from pipeline.config import Profile
 
+HOW = ("parallel", "micro_batch_size", "recompute_activations", "save_interval")  # of a training stage
 HASH_LIMIT_BYTES = 64 * 2**20  # larger input files are told apart by size and modification time
 
 
@@ -73,7 +74,7 @@ def make_plan(profile: Profile, run_dir: RunDir, specs: Sequence[StageSpec] = ST
         entries, files, missing = _identify_files(spec, profile, run_dir)
         ingredients = {
             "stage": spec.name,
-            "profile": {key: raw[key] for key in spec.sections},
+            "profile": {key: _deciding(raw[key]) for key in spec.sections},
             "inputs": {name: planned[name].fingerprint for name in inputs},
             "files": entries,
             "code": code_version(spec.module),
@@ -85,6 +86,14 @@ def make_plan(profile: Profile, run_dir: RunDir, specs: Sequence[StageSpec] = ST
             spec, inputs, tuple(files), tuple(missing), ingredients, fingerprint, nproc, nnodes
         )
     return list(planned.values())
+
+
+def _deciding(section: object) -> object:
+    """A section of the profile without what says how a result is computed, not which: work begun on eight GPUs goes on
+    from its checkpoint on four."""
+    if not isinstance(section, dict):
+        return section
+    return {key: value for key, value in section.items() if key not in HOW}
 
 
 def canonical(value: object) -> str:

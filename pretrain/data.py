@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from megatron.core.datasets.blended_megatron_dataset_builder import BlendedMegatronDatasetBuilder
 from megatron.core.datasets.gpt_dataset import GPTDataset, GPTDatasetConfig
+from megatron.core.datasets.indexed_dataset import _IndexReader
 
 from pretrain.engine import Batch
 from stage import UsageError
@@ -32,15 +33,15 @@ class TokenizerFacts:
 class Mixture:
     """Samples of `seq_length` tokens drawn from the corpus stage's sources by weight.
 
-    Raises UsageError when mixture.json or a shard it names is missing.
+    After any number of samples each source has had its share, to within one; inside a source, documents and samples are
+    in an order that the seed gives. Raises UsageError when a shard of mixture.json is missing, torn or no shard.
     """
 
     def __init__(self, corpus: Path, vocab_size: int, seq_length: int, samples: int, seed: int, cache: Path) -> None:
         mixture = json.loads((corpus / "mixture.json").read_text())
         sources = [s for s in mixture["sources"] if s["weight"] > 0]
         for source in sources:
-            if not (corpus / f"{source['prefix']}.idx").is_file():
-                raise UsageError(f"{corpus / 'mixture.json'}: source {source['name']}: no {source['prefix']}.idx")
+            _check_shard(corpus / source["prefix"])
         config = GPTDatasetConfig(
             random_seed=seed,
             sequence_length=seq_length,
@@ -61,3 +62,20 @@ class Mixture:
         """tokens and labels [len(indices), s] int64, loss_mask [len(indices), s] fp32."""
         rows = [self.dataset[i] for i in indices]
         return {key: torch.stack([row[key] for row in rows]) for key in ("tokens", "labels", "loss_mask")}
+
+
+def _check_shard(prefix: Path) -> None:
+    """megatron maps shards into memory unchecked: a torn one would fail at whichever step first reads its end."""
+    tokens, index = Path(f"{prefix}.bin"), Path(f"{prefix}.idx")
+    for path in (tokens, index):
+        if not path.is_file():
+            raise UsageError(f"{path} does not exist; run the stage corpus again: --force corpus")
+    try:
+        read = _IndexReader(str(index), multimodal=False)
+        expected = int(read.sequence_lengths.sum(dtype="int64")) * read.dtype_size
+    except Exception as error:
+        raise UsageError(f"{index} is not an index of megatron's ({error}); --force corpus makes it anew") from error
+    if tokens.stat().st_size != expected:
+        raise UsageError(
+            f"{tokens} has {tokens.stat().st_size} bytes, its index says {expected}; --force corpus makes it anew"
+        )

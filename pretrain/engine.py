@@ -6,6 +6,7 @@ gradient by the number of units in the global batch, whatever the split over mic
 over tokens (pretraining, SFT) and a mean over outputs (GRPO) are both exact under any parallelism.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +25,7 @@ from megatron.core.transformer.module import Float16Module
 from pretrain import device, hf, model, optimizer
 from pretrain.config import ModelConfig, TrainingConfig
 from pretrain.schedule import Scheduler
+from stage import UsageError
 
 Batch = dict[str, torch.Tensor]
 # (logits [b, s, vocab/tp], batch) -> (sum, number of units, {metric: sum over the same units})
@@ -88,14 +90,23 @@ class Engine:
         return int(parallel_state.get_data_parallel_world_size())
 
     def train_step(self, batches: Sequence[Batch], loss_func: LossFunc) -> StepResult:
-        """Forward, backward and one update on this data-parallel rank's micro-batches (as many on every rank)."""
+        """Forward, backward and one update on this data-parallel rank's micro-batches (as many on every rank).
+
+        Raises UsageError, on every rank, when the loss or the gradient norm is not finite.
+        """
         self.module.zero_grad_buffer()
         self.optimizer.zero_grad()
         sums = self._run(batches, partial(_sum_and_count, loss_func), forward_only=False)
         lr = float(self.optimizer.param_groups[0]["lr"])
         _, grad_norm, _ = self.optimizer.step()
         self.scheduler.step(1)
-        return StepResult(_global_means(sums), float(grad_norm), lr)
+        result = StepResult(_global_means(sums), float(grad_norm), lr)
+        if not all(map(math.isfinite, result.values.values())):
+            raise UsageError(
+                f"update {self.scheduler.num_steps} diverged: loss {result.metrics['loss']}, gradient norm "
+                f"{result.grad_norm}, lr {lr:g}; lower optimizer.lr or raise optimizer.lr_warmup_steps"
+            )
+        return result
 
     @torch.no_grad()
     def forward(self, batches: Sequence[Batch], compute: Callable[[torch.Tensor, Batch], Any]) -> list[Any]:
@@ -106,10 +117,16 @@ class Engine:
 
     def _run(self, batches: Sequence[Batch], loss_func: Callable[..., Any], forward_only: bool) -> list[Any]:
         micro_batch_size, seq_length = batches[0]["tokens"].shape
+        if "document_ids" in batches[0] and takes_boundaries():
+            micro_batch_size, seq_length = 1, micro_batch_size * seq_length
 
         def forward_step(iterator: Any, module: Any) -> tuple[torch.Tensor, Callable[..., Any]]:
             batch = {k: v.to(device.device()) for k, v in next(iterator).items()}
-            return module(**_model_inputs(batch)), partial(loss_func, batch)
+
+            def loss_of(logits: torch.Tensor, **options: Any) -> Any:
+                return loss_func(batch, logits.view(*batch["tokens"].shape, -1), **options)
+
+            return module(**_model_inputs(batch)), loss_of
 
         results: list[Any] = get_forward_backward_func()(
             forward_step_func=forward_step,
@@ -124,13 +141,13 @@ class Engine:
         return results
 
 
-def token_logprobs(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """log pi(label) of every position. logits [b, s, vocab/tp], labels [b, s] int64 -> [b, s] fp32.
+def token_logprobs(logits: torch.Tensor, labels: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
+    """log pi(label) of every position. logits [..., vocab/tp], labels [...] int64 -> [...] fp32, nats.
 
-    log softmax(logits)[label], over the whole vocabulary although each rank holds only its part of it.
+    log softmax(logits / temperature)[label], over the whole vocabulary although each rank holds only its part of it.
     """
-    # megatron's cross-entropy overwrites its input
-    losses: torch.Tensor = vocab_parallel_cross_entropy(logits.float().clone(), labels)
+    # megatron's cross-entropy overwrites its input: the quotient is a tensor of its own
+    losses: torch.Tensor = vocab_parallel_cross_entropy(logits.float() / temperature, labels)
     return -losses
 
 
@@ -138,6 +155,11 @@ def lm_loss(logits: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Ten
     """Next-token cross-entropy, -log pi(y_t | y_<t), averaged over the tokens where `loss_mask` [b, s] is 1."""
     losses = -token_logprobs(logits, batch["labels"]) * batch["loss_mask"]
     return losses.sum(), batch["loss_mask"].sum(), {"loss": losses.detach().sum()}
+
+
+def takes_boundaries() -> bool:
+    """Whether attention is told of packed documents by their boundaries (Transformer Engine) or by a mask."""
+    return device.on_gpu()
 
 
 def document_mask(document_ids: torch.Tensor) -> torch.Tensor:
@@ -148,7 +170,10 @@ def document_mask(document_ids: torch.Tensor) -> torch.Tensor:
 
 
 def packed_sequence_params(document_ids: torch.Tensor) -> PackedSeqParams:
-    """The same separation for Transformer Engine: boundaries of the documents in the flattened [1, b * s] sequence."""
+    """The same separation for Transformer Engine: boundaries of the documents in the flattened [1, b * s] sequence.
+
+    megatron's `thd` layout has no batch dimension: the tokens have to come flattened too.
+    """
     b, s = document_ids.shape
     # rows differ even where their document numbers agree
     flat = (document_ids + torch.arange(b, device=document_ids.device)[:, None] * (s + 1)).flatten()
@@ -162,15 +187,16 @@ def packed_sequence_params(document_ids: torch.Tensor) -> PackedSeqParams:
 
 
 def _model_inputs(batch: Batch) -> dict[str, Any]:
+    """Arguments of GPTModel. Positions need no restart at documents: rotary embeddings see only distances."""
     tokens = batch["tokens"]
+    inputs: dict[str, Any] = {"attention_mask": None}
+    if "document_ids" in batch and takes_boundaries():
+        tokens = tokens.reshape(1, -1)
+        inputs["packed_seq_params"] = packed_sequence_params(batch["document_ids"])
+    elif "document_ids" in batch:
+        inputs["attention_mask"] = document_mask(batch["document_ids"])
     positions = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
-    inputs: dict[str, Any] = {"input_ids": tokens, "position_ids": positions, "attention_mask": None}
-    if "document_ids" in batch:
-        if device.on_gpu():
-            inputs["packed_seq_params"] = packed_sequence_params(batch["document_ids"])
-        else:
-            inputs["attention_mask"] = document_mask(batch["document_ids"])
-    return inputs
+    return inputs | {"input_ids": tokens, "position_ids": positions}
 
 
 def _sum_and_count(

@@ -16,6 +16,7 @@ from megatron.core import parallel_state
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from pretrain import device
 from pretrain.config import ModelConfig
 from stage import UsageError, atomic_write
 
@@ -61,28 +62,30 @@ def save(weights: Weights, model: ModelConfig, tokenizer: str | Path, eos_token_
 
 @torch.no_grad()
 def gather(bare: Any, model: ModelConfig) -> Weights:
-    """The whole model in Hugging Face names on rank 0's CPU, {} elsewhere. Every rank calls it."""
+    """The whole model in Hugging Face names on rank 0's CPU, {} elsewhere. Every rank calls it.
+
+    Data-parallel replicas have nothing to add, and of a tensor-parallel group one rank alone keeps what is gathered: a
+    host needs room for one copy of the model, not for one a GPU.
+    """
+    if parallel_state.get_data_parallel_rank() != 0:
+        return {}
     weights: Weights = {}
+    first_of_group = parallel_state.get_tensor_model_parallel_rank() == 0
     for part in _local_parts(bare):
-        weights.update(part.to_hf(_gather_tensor_parallel(part), model))
-    stages = parallel_state.get_pipeline_model_parallel_world_size()
-    if (
-        stages > 1
-        and parallel_state.get_data_parallel_rank() == 0
-        and parallel_state.get_tensor_model_parallel_rank() == 0
-    ):
-        boxes: list[Weights | None] = [None] * stages
-        dist.all_gather_object(boxes, weights, group=parallel_state.get_pipeline_model_parallel_group())
-        weights = {name: tensor for box in boxes for name, tensor in (box or {}).items()}
-    return weights if dist.get_rank() == 0 else {}
+        full = _gather_tensor_parallel(part)
+        if first_of_group:
+            weights.update(part.to_hf(full, model))
+    return _bring_to_first_stage(weights) if first_of_group else {}
 
 
 @torch.no_grad()
 def load(bare: Any, model: ModelConfig, checkpoint: str | Path) -> None:
     """Copy this rank's part of a local Hugging Face checkpoint into `bare`.
 
-    Raises UsageError naming the tensor when the checkpoint lacks it or its shape is not the profile's.
+    Raises UsageError naming the tensor that the checkpoint lacks or that has another shape than the profile's, or the
+    setting of config.json that shapes do not show (heads, RoPE, epsilon) and that is not the profile's.
     """
+    _check_config(Path(checkpoint), model)
     source = _open_checkpoint(Path(checkpoint))
     tp, rank = parallel_state.get_tensor_model_parallel_world_size(), parallel_state.get_tensor_model_parallel_rank()
     for part in _local_parts(bare):
@@ -111,7 +114,7 @@ class _Part:
             parts = list(full.chunk(2))
         else:
             parts = [full]
-        return {n: p.contiguous().cpu().clone() for n, p in zip(self.hf_names, parts, strict=True)}
+        return {n: p.to("cpu", copy=True).contiguous() for n, p in zip(self.hf_names, parts, strict=True)}
 
     def from_hf(self, source: Callable[[str], torch.Tensor], model: ModelConfig) -> torch.Tensor:
         tensors = [source(name) for name in self.hf_names]
@@ -163,6 +166,25 @@ def _gather_tensor_parallel(part: _Part) -> torch.Tensor:
     return torch.cat(shards, dim=part.split_dim)
 
 
+def _bring_to_first_stage(weights: Weights) -> Weights:
+    """All stages' weights on the first one, sent tensor by tensor: NCCL has to hold one of them at a time."""
+    group = parallel_state.get_pipeline_model_parallel_group()
+    first, *others = dist.get_process_group_ranks(group)
+    if dist.get_rank() != first:
+        dist.send_object_list([{name: (w.shape, w.dtype) for name, w in weights.items()}], first, group)
+        for weight in weights.values():
+            dist.send(weight.to(device.device()), first, group)
+        return {}
+    for stage in others:
+        listed: list[Any] = [None]
+        dist.recv_object_list(listed, stage, group)
+        for name, (shape, dtype) in listed[0].items():
+            weight = torch.empty(shape, dtype=dtype, device=device.device())
+            dist.recv(weight, stage, group)
+            weights[name] = weight.cpu()
+    return weights
+
+
 def _split(full: torch.Tensor, part: _Part, tp: int) -> list[torch.Tensor]:
     assert part.split_dim is not None
     if part.gated:
@@ -180,6 +202,22 @@ def _split_qkv(full: torch.Tensor, m: ModelConfig) -> list[torch.Tensor]:
 def _join_qkv(qkv: list[torch.Tensor], m: ModelConfig) -> torch.Tensor:
     grouped = [t.view(m.num_query_groups, -1, m.hidden_size) for t in qkv]  # [groups, heads * head_dim, hidden]
     return torch.cat(grouped, dim=1).reshape(-1, m.hidden_size)
+
+
+NOT_IN_SHAPES = (
+    *("num_attention_heads", "num_key_value_heads", "num_hidden_layers", "rope_theta", "rms_norm_eps"),
+    *("tie_word_embeddings", "hidden_act", "attention_bias", "mlp_bias"),
+)
+
+
+def _check_config(path: Path, model: ModelConfig) -> None:
+    if not (path / "config.json").is_file():
+        raise UsageError(f"{path}: no config.json; expected a local Hugging Face checkpoint")
+    theirs = json.loads((path / "config.json").read_text())
+    ours = config_dict(model, torch.float32, eos_token_id=0) | {"rope_scaling": None}
+    for key in (*NOT_IN_SHAPES, "rope_scaling"):
+        if theirs.get(key, ours[key]) != ours[key]:
+            raise UsageError(f"{path}/config.json: {key} is {theirs[key]!r}, the profile's model has {ours[key]!r}")
 
 
 def _open_checkpoint(path: Path) -> Callable[[str], torch.Tensor]:

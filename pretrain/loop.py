@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
@@ -10,7 +11,7 @@ import torch.distributed as dist
 from pretrain import checkpoint, hf, parallel
 from pretrain.config import TrainingConfig
 from pretrain.engine import Batch, Engine, LossFunc
-from stage import Preempted, Stage, atomic_write
+from stage import Preempted, Stage, cut_back_jsonl, read_jsonl
 
 CURVE_POINTS = 200  # points of a loss curve kept in the manifest
 
@@ -38,20 +39,26 @@ def train(
     resume = stage.work / "resume"
     start = checkpoint.load(engine, resume)
     log = LossLog(stage, start)
+    tokens = c.global_batch_size * fetch(range(1))["tokens"].shape[1]  # of a step, padding included
     with stage.progress("train", train_iters, "steps", start) as progress:
         for step in range(start, train_iters):
             began = time.monotonic()
             result = engine.train_step(micro_batches(engine, fetch, step * c.global_batch_size), loss_func)
-            tokens_per_second = c.global_batch_size * c.seq_length / (time.monotonic() - began)
+            tokens_per_second = tokens / (time.monotonic() - began)
             log.write(step + 1, {**result.values, "tokens_per_second": tokens_per_second})
             progress.update(1, loss=f"{result.metrics['loss']:.4f}", tokens_per_s=f"{tokens_per_second:.0f}")
-            stop = parallel.any_rank(stage.preempted)
-            if stop or ((step + 1) % c.save_interval == 0 and step + 1 < train_iters):
-                checkpoint.save(engine, resume, step + 1)
-            if stop:
-                raise Preempted(stage.name)
+            save_if_due(stage, engine, resume, step + 1, train_iters)
     stage.metrics |= log.summary()
-    stage.metrics |= {"steps": train_iters, "tokens": train_iters * c.global_batch_size * c.seq_length}
+    stage.metrics |= {"steps": train_iters, "tokens": train_iters * tokens}
+
+
+def save_if_due(stage: Stage, engine: Engine, resume: Path, done: int, train_iters: int) -> None:
+    """Save a checkpoint every `save_interval` steps, and before raising Preempted when a rank was told to stop."""
+    stop = parallel.any_rank(stage.preempted)
+    if stop or (done % engine.train_config.save_interval == 0 and done < train_iters):
+        checkpoint.save(engine, resume, done)
+    if stop:
+        raise Preempted(stage.name)
 
 
 class LossLog:
@@ -68,8 +75,7 @@ class LossLog:
 
         self.tensorboard = SummaryWriter(str(stage.tensorboard), purge_step=start + 1)
         self.path = stage.work / "losses.jsonl"
-        kept = self.path.read_text().splitlines()[:start] if self.path.exists() else []
-        atomic_write(self.path, "".join(line + "\n" for line in kept))
+        cut_back_jsonl(self.path, lambda line: line["step"] <= start)
         self.file = open(self.path, "a")  # noqa: SIM115  (closed by summary)
 
     def write(self, step: int, values: dict[str, float]) -> None:
@@ -87,7 +93,7 @@ class LossLog:
         if not self.active:
             return {}
         self.file.close()
-        steps = [json.loads(line) for line in self.path.read_text().splitlines()]
+        steps = list(read_jsonl(self.path))
         curve = [[s["step"], s[curve_of]] for s in steps[:: max(1, len(steps) // CURVE_POINTS)]]
         return {**{k: v for k, v in steps[-1].items() if k != "step"}, "curve": curve}
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from evals.benchmarks.word_problems import generate
-from rl.config import Questions
+from rl.config import GrpoConfig, RewardConfig
 from sft.formats import encode_prompt
 from stage import Stage, UsageError, read_jsonl
 
@@ -21,8 +21,13 @@ class Question:
     gold: str
 
 
-def read_questions(stage: Stage, config: Questions, tokenizer: Any, seed: int) -> list[Question]:
-    """`config.num_questions` questions (or all of the file, if it has fewer). UsageError names a bad record."""
+def read_questions(stage: Stage, section: RewardConfig | GrpoConfig, tokenizer: Any, seed: int) -> list[Question]:
+    """The first `num_questions` of the section's questions (or all of the file, if it has fewer).
+
+    A question that leaves no room for an answer of `max_new_tokens` in `seq_length` is dropped and counted: the server
+    would refuse it in the middle of a run. Raises UsageError naming a bad record, or when no question is left.
+    """
+    config, room = section.questions, section.seq_length - section.max_new_tokens
     if config.path is None:
         pairs = [(p.question, p.answer) for p in generate("train", config.num_questions, seed)]
     else:
@@ -36,7 +41,14 @@ def read_questions(stage: Stage, config: Questions, tokenizer: Any, seed: int) -
                     f"got keys {sorted(record)}"
                 )
             pairs.append((question, str(gold)))
-    return [Question(q, encode_prompt(tokenizer, q), gold) for q, gold in pairs[: config.num_questions]]
+    pairs = pairs[: config.num_questions]
+    read = [Question(text, encode_prompt(tokenizer, text), gold) for text, gold in pairs]
+    fitting = [question for question in read if len(question.prompt_ids) <= room]
+    if len(fitting) < len(read):
+        stage.drop(f"question longer than seq_length - max_new_tokens = {room} tokens", len(read) - len(fitting))
+    if not fitting:
+        raise UsageError(f"{stage.name}.questions: none of {len(read)} fits in seq_length - max_new_tokens = {room}")
+    return fitting
 
 
 def questions_of_step(questions: list[Question], step: int, per_step: int, seed: int) -> list[Question]:

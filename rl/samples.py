@@ -10,7 +10,7 @@ import torch
 from evals.client import Completion
 from rl.questions import Question
 from rl.reward.rule import decode
-from stage import atomic_write
+from stage import cut_back_jsonl
 
 
 class SampleLog:
@@ -20,11 +20,7 @@ class SampleLog:
         self.active, self.tokenizer = active, tokenizer
         if not active:
             return
-        kept = ""
-        if path.exists():
-            lines = [line for line in path.read_text().splitlines() if line.endswith("}")]
-            kept = "".join(line + "\n" for line in lines if json.loads(line)["step"] <= start)
-        atomic_write(path, kept)
+        cut_back_jsonl(path, lambda line: line["step"] <= start)
         self.file = open(path, "a")  # noqa: SIM115  (open as long as the stage runs)
 
     def write(

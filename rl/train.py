@@ -6,7 +6,7 @@ rollout, losses.jsonl and, in the manifest, the reward curve.
 
 import sys
 
-from stage import Preempted, Stage, stage_main
+from stage import Stage, stage_main
 
 
 def body(stage: Stage) -> None:
@@ -31,11 +31,7 @@ def body(stage: Stage) -> None:
             samples.write(step, questions, groups, rewards, advantages)
             log.write(step + 1, {**values, **t.describe(groups, rewards)})
             progress.update(1, reward=f"{rewards.mean():.3f}", kl=f"{values['kl']:.4f}")
-            stop = parallel.any_rank(stage.preempted)
-            if stop or ((step + 1) % config.save_interval == 0 and step + 1 < config.train_iters):
-                checkpoint.save(t.policy, resume, step + 1)
-            if stop:
-                raise Preempted(stage.name)
+            loop.save_if_due(stage, t.policy, resume, step + 1, config.train_iters)
     outputs = config.train_iters * config.questions_per_step * config.group_size
     stage.counts |= {"in": config.train_iters * config.questions_per_step, "out": outputs}
     stage.metrics |= log.summary(curve_of="reward") | {"steps": config.train_iters, "server_restarts": t.restarts}

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from functools import partial
 
 import torch
-from transformers import AutoTokenizer
 
 from evals.client import Completion
 from evals.server_config import ServerConfig
@@ -33,13 +32,15 @@ class Trainer:
     """Everything one GRPO step needs, built from the profile and the outputs of earlier stages."""
 
     def __init__(self, stage: Stage) -> None:
+        from transformers import AutoTokenizer
+
         self.stage, self.seed = stage, int(stage.profile["seed"])
         self.config = config = stage.section("grpo", GrpoConfig)
         model = stage.section("model", ModelConfig)
         parallel.initialize(config.parallel, self.seed)
         self.tokenizer = AutoTokenizer.from_pretrained(stage.profile["tokenizer"])
         self.eos: int = self.tokenizer.eos_token_id
-        self.questions = read_questions(stage, config.questions, self.tokenizer, self.seed + 2)
+        self.questions = read_questions(stage, config, self.tokenizer, self.seed + 2)
         sft = stage.input("sft") / "hf"
         updates = config.train_iters * config.epochs_per_step
         updates *= config.questions_per_step * config.group_size // config.global_batch_size
@@ -78,6 +79,8 @@ class Trainer:
         if self._server:
             sampling = {
                 "temperature": self.config.temperature,
+                "top_p": 1.0,  # the whole distribution, whose log-probabilities the trainer computes
+                "top_k": -1,
                 "max_new_tokens": self.config.max_new_tokens,
                 "stop_token_ids": [self.eos],
             }
@@ -114,15 +117,19 @@ class Trainer:
             for q, group, row in zip(questions, groups, advantages, strict=True)
             for o, a in zip(group, row, strict=True)
         ]
-        results = []
-        for _ in range(c.epochs_per_step):
-            for first in range(0, len(outputs), c.global_batch_size):
-                chosen = outputs[first : first + c.global_batch_size]
-                ranks = (self.policy.data_parallel_rank, self.policy.data_parallel_size)
-                batches = micro_batches(chosen, c.micro_batch_size, *ranks, self.eos)
-                self._add_reference(batches)
-                results.append(self.policy.train_step(batches, partial(_loss, c)).values)
-        return {key: sum(r[key] for r in results) / len(results) for key in results[0]}
+        chunks = [outputs[i : i + c.global_batch_size] for i in range(0, len(outputs), c.global_batch_size)]
+        rank, ranks = self.policy.data_parallel_rank, self.policy.data_parallel_size
+        updates = [micro_batches(chunk, c.micro_batch_size, rank, ranks, self.eos) for chunk in chunks]
+        for batches in updates:
+            self._add_reference(batches)
+        results = [
+            self.policy.train_step(batches, partial(_loss, c)).values
+            for _ in range(c.epochs_per_step)
+            for batches in updates
+        ]
+        means = {key: sum(r[key] for r in results) / len(results) for key in results[0]}
+        # before the first update pi_theta is pi_old: what is left is the trainer and the server computing differently
+        return means | {"engine_gap": results[0]["old_policy_gap"]}
 
     def _add_reference(self, batches: Sequence[Batch]) -> None:
         logprobs = self.reference.forward(batches, partial(_logprobs, self.config.temperature))
@@ -134,7 +141,7 @@ class Trainer:
         outputs = [o for group in groups for o in group]
         return {
             "reward": rewards.mean().item(),
-            "groups_of_equal_rewards": (rewards.std(dim=1, unbiased=False) == 0).float().mean().item(),
+            "groups_of_equal_rewards": (rewards == rewards[:, :1]).all(dim=1).float().mean().item(),
             "output_length": sum(len(o.output_ids) for o in outputs) / len(outputs),
             "truncated": sum(o.finish_reason == "length" for o in outputs) / len(outputs),
         }
@@ -142,7 +149,7 @@ class Trainer:
 
 def _logprobs(temperature: float, logits: torch.Tensor, batch: Batch) -> torch.Tensor:
     """Log-probabilities under the distribution that was sampled from: softmax(logits / temperature)."""
-    return token_logprobs(logits / temperature, batch["labels"])
+    return token_logprobs(logits, batch["labels"], temperature)
 
 
 def _loss(

@@ -7,7 +7,7 @@ Floor 0: imported by every other package, imports none of them and nothing heavi
 from stage.context import Preempted, Stage, stage_main
 from stage.errors import EXIT_REQUEUE, EXIT_USAGE, UsageError
 from stage.files import atomic_write, sha256_file
-from stage.jsonl import read_jsonl
+from stage.jsonl import cut_back_jsonl, read_jsonl
 from stage.progress import Progress
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Stage",
     "UsageError",
     "atomic_write",
+    "cut_back_jsonl",
     "read_jsonl",
     "sha256_file",
     "stage_main",

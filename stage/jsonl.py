@@ -1,7 +1,8 @@
 """JSONL files: one object a line, every line named when it is not."""
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,3 +24,16 @@ def read_jsonl(path: str | Path) -> Iterator[dict[str, Any]]:
             if not isinstance(record, dict):
                 raise UsageError(f"{path}:{number}: expected an object, got {type(record).__name__}")
             yield record
+
+
+def cut_back_jsonl(path: Path, keep: Callable[[dict[str, Any]], bool]) -> None:
+    """End the file before its first line that is torn or not to be kept: a killed writer's file, before going on."""
+    if not path.exists():
+        return
+    end = 0
+    with open(path, "rb") as file:
+        for line in file:
+            if not line.endswith(b"\n") or not keep(json.loads(line)):
+                break
+            end += len(line)
+    os.truncate(path, end)

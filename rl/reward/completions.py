@@ -4,7 +4,7 @@ Out: labels.jsonl, one solution a line, flushed question by question, so that a 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from rl.reward.labels import estimate, join_steps, line_break_tokens, split_step
 from rl.reward.model import Solution
 from rl.reward.rule import decode, rule_reward
 from rl.rollout.engine import RolloutEngine
-from stage import Progress, atomic_write
+from stage import atomic_write
 
 QUESTIONS_PER_CHUNK = 64
 
@@ -39,36 +39,31 @@ class Labelled:
 
 def label_questions(
     questions: Sequence[Question],
+    first: int,
     engine: RolloutEngine,
     tokenizer: Any,
     config: RewardConfig,
     path: Path,
-    progress: Progress,
-) -> list[Labelled]:
-    """Label all questions, going on where `path` ends."""
-    done = read_labelled(path, config.num_solutions)
+) -> Iterator[list[Labelled]]:
+    """Label the questions from number `first` on, QUESTIONS_PER_CHUNK at a time; a lot comes when it is in `path`."""
     breaks = line_break_tokens(tokenizer)
-    first = max((d.question for d in done), default=-1) + 1
-    progress.update(first)
     with open(path, "a") as file:
         for start in range(first, len(questions), QUESTIONS_PER_CHUNK):
             chunk = questions[start : start + QUESTIONS_PER_CHUNK]
             labelled = _label_chunk(start, chunk, engine, tokenizer, config, breaks)
             file.writelines(json.dumps(asdict(item), ensure_ascii=False) + "\n" for item in labelled)
             file.flush()
-            done += labelled
-            progress.update(len(chunk), steps=sum(len(d.steps) for d in done))
-    return done
+            yield labelled
 
 
 def read_labelled(path: Path, num_solutions: int) -> list[Labelled]:
     """What `path` holds; the last question, when a kill tore it apart, is cut off the file."""
     if not path.exists():
         return []
-    lines = path.read_text().splitlines(keepends=True)
-    whole = sum(line.endswith("\n") for line in lines) // num_solutions * num_solutions
-    if whole < len(lines):
-        atomic_write(path, "".join(lines[:whole]))
+    *lines, torn = path.read_text().split("\n")  # not splitlines: a model may write other line separators
+    whole = len(lines) // num_solutions * num_solutions
+    if torn or whole < len(lines):
+        atomic_write(path, "".join(line + "\n" for line in lines[:whole]))
     return [Labelled(**json.loads(line)) for line in lines[:whole]]
 
 

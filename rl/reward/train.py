@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from stage import Stage, UsageError, stage_main
+from stage import Preempted, Stage, UsageError, stage_main
 
 if TYPE_CHECKING:
     from pretrain.engine import Engine
@@ -30,8 +30,14 @@ def body(stage: Stage) -> None:
     parallel.initialize(config.parallel, int(stage.profile["seed"]))
     tokenizer = AutoTokenizer.from_pretrained(stage.profile["tokenizer"])
     tokens = step_tokens(tokenizer, config)
-    labelled: list[Labelled] = parallel.from_rank_zero(_label(stage, config, tokenizer) if stage.rank == 0 else None)
-    train, held_out = split_by_question(labelled, config.held_out_fraction)
+    mine = _label(stage, config, tokenizer) if stage.rank == 0 else None
+    labelled: list[Labelled] | None = parallel.from_rank_zero(mine)
+    if labelled is None:
+        raise Preempted(stage.name)
+    fitting = [item for item in labelled if item.solution.length <= config.seq_length]
+    if len(fitting) < len(labelled):
+        stage.drop(f"solution with its tags longer than seq_length {config.seq_length}", len(labelled) - len(fitting))
+    train, held_out = split_by_question(fitting, config.held_out_fraction)
     iters = config.epochs * (len(train) // config.global_batch_size)
     if iters == 0 or not held_out:
         raise UsageError(
@@ -49,7 +55,7 @@ def split_by_question(
     labelled: Sequence["Labelled"], held_out_fraction: float
 ) -> tuple[list["Labelled"], list["Labelled"]]:
     """Train and held-out solutions; all solutions of a question are on one side (the last questions are held out)."""
-    last = max(item.question for item in labelled)
+    last = max((item.question for item in labelled), default=0)
     first_held_out = int((last + 1) * (1 - held_out_fraction))
     return [i for i in labelled if i.question < first_held_out], [i for i in labelled if i.question >= first_held_out]
 
@@ -80,22 +86,31 @@ def held_out_accuracy(engine: "Engine", held_out: Sequence["Labelled"], tokens: 
     }
 
 
-def _label(stage: Stage, config: "RewardConfig", tokenizer: Any) -> "list[Labelled]":
+def _label(stage: Stage, config: "RewardConfig", tokenizer: Any) -> "list[Labelled] | None":
+    """All labelled solutions; None when the stage was told to stop before it had them."""
     from evals.server_config import ServerConfig
     from rl.questions import read_questions
-    from rl.reward.completions import label_questions
+    from rl.reward.completions import label_questions, read_labelled
     from rl.rollout.engine import RolloutEngine
 
-    seed = int(stage.profile["seed"])
-    questions = read_questions(stage, config.questions, tokenizer, seed + 1)
-    server, log = stage.section("server", ServerConfig), stage.run_dir / "logs" / "reward.sglang.log"
-    with (
-        RolloutEngine(stage.input("sft") / "hf", server, log, seed) as rollouts,
-        stage.progress("label steps", len(questions), "questions") as progress,
-    ):
-        path = stage.work / "labels.jsonl"
-        labelled = label_questions(questions, rollouts, tokenizer, config, path, progress)
-        stage.metrics["server_restarts"] = rollouts.restarts
+    seed, path = int(stage.profile["seed"]), stage.work / "labels.jsonl"
+    questions = read_questions(stage, config, tokenizer, seed + 1)
+    labelled, first = read_labelled(path, config.num_solutions), 0
+    if labelled:
+        first = labelled[-1].question + 1
+    stage.metrics["server_restarts"] = 0
+    if first < len(questions):  # else a killed run had finished labelling: no server needed
+        server, log = stage.section("server", ServerConfig), stage.run_dir / "logs" / "reward.sglang.log"
+        with (
+            RolloutEngine(stage.input("sft") / "hf", server, log, seed) as rollouts,
+            stage.progress("label steps", len(questions), "questions", first) as progress,
+        ):
+            for lot in label_questions(questions, first, rollouts, tokenizer, config, path):
+                labelled += lot
+                progress.update(lot[-1].question + 1 - progress.done, steps=sum(len(item.steps) for item in labelled))
+                if stage.preempted:
+                    return None
+            stage.metrics["server_restarts"] = rollouts.restarts
     steps = [y for item in labelled for y in item.labels]
     stage.counts |= {"in": len(questions), "out": len(labelled)}
     stage.metrics |= {"labelled_steps": len(steps), "mean_label": sum(steps) / len(steps)}

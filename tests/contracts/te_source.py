@@ -41,12 +41,12 @@ class TransformerEngineSource:
                 found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
         return found
 
-    def init_parameters(self, module: str, class_name: str) -> set[str]:
-        """The parameters of a class's __init__."""
+    def parameters(self, module: str, class_name: str, method: str = "__init__") -> set[str]:
+        """The parameters of a class's method."""
         tree = ast.parse(self.path(module).read_text())
         (cls,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == class_name)
-        (init,) = (n for n in cls.body if isinstance(n, ast.FunctionDef) and n.name == "__init__")
-        return {a.arg for a in (*init.args.args, *init.args.kwonlyargs)} - {"self"}
+        (found,) = (n for n in cls.body if isinstance(n, ast.FunctionDef) and n.name == method)
+        return {a.arg for a in (*found.args.args, *found.args.kwonlyargs)} - {"self"}
 
     def load(self, module: str) -> ModuleType:
         """Import one self-contained module from its file."""

@@ -5,6 +5,7 @@ Engine, which installs on GPU hosts only. `make gpu-check` runs the same code on
 """
 
 import ast
+import dataclasses
 import inspect
 from importlib.metadata import requires
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import get_args
 
 import megatron.core
 import pytest
+import torch
 from packaging.requirements import Requirement
 
 from pretrain import device
@@ -100,7 +102,21 @@ def test_transformer_engine_has_what_the_layer_spec_is_built_on(layer: str, te_s
     name, module = LAYERS[layer]
     assert name in te_source.names("transformer_engine.pytorch")
     given = keywords_of_super_init(tree_of("extensions/transformer_engine.py"), layer)
-    assert given and given <= te_source.init_parameters(module, name)
+    assert given and given <= te_source.parameters(module, name)
+
+
+def test_transformer_engines_attention_takes_the_boundaries_of_packed_documents(
+    te_source: TransformerEngineSource,
+) -> None:
+    """megatron passes on every field but those of context parallelism, which it removes."""
+    from pretrain.engine import packed_sequence_params
+
+    params = packed_sequence_params(torch.tensor([[0, 0, 1, -1], [0, 1, 1, 1]]))
+    assert params.cu_seqlens_q.tolist() == [0, 2, 3, 4, 5, 8]
+    assert (params.cu_seqlens_q.dtype, params.max_seqlen_q, params.qkv_format) == (torch.int32, 3, "thd")
+    passed = {field.name for field in dataclasses.fields(params)} - {"cp_group", "local_cp_size"}
+    name, module = LAYERS["TEDotProductAttention"]
+    assert passed <= te_source.parameters(module, name, "forward")
 
 
 def test_megatrons_unconditional_imports_exist_in_transformer_engine(te_source: TransformerEngineSource) -> None:

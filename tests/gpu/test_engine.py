@@ -69,6 +69,28 @@ def test_transformer_engine_layers_learn_in_bf16(one_process: None) -> None:
     assert curve[-1] < 0.8 * curve[0]
 
 
+def test_packed_documents_do_not_see_each_other(one_process: None) -> None:
+    """Two rows of three documents, against each document alone."""
+    from pretrain.engine import Engine, token_logprobs
+
+    train = PretrainConfig(
+        parallel=ParallelConfig(nproc_per_node=1), micro_batch_size=2, global_batch_size=2, seq_length=96
+    )
+    engine = Engine(MODEL.model_copy(update={"init_method_std": 0.1}), train, weights=None)  # so that context matters
+    tokens = torch.randint(0, MODEL.vocab_size, (2, 97), generator=torch.Generator().manual_seed(7))
+    batch = {"tokens": tokens[:, :-1].contiguous(), "labels": tokens[:, 1:].contiguous()}
+    documents = torch.arange(96).div(32, rounding_mode="floor").expand(2, 96).contiguous()
+
+    def logprobs(rows: dict[str, torch.Tensor]) -> torch.Tensor:
+        (found,) = engine.forward([rows], lambda logits, b: token_logprobs(logits, b["labels"]).cpu())
+        return found
+
+    packed = logprobs(batch | {"document_ids": documents})
+    alone = torch.cat([logprobs({k: v[:, at : at + 32] for k, v in batch.items()}) for at in (0, 32, 64)], dim=1)
+    seeing_all = logprobs(batch)
+    assert (packed - alone).abs().mean() < 0.1 * (packed - seeing_all).abs().mean()  # bf16 rounds
+
+
 @pytest.mark.parametrize("recipe", ["delayed", "tensorwise", "blockwise"])
 @pytest.mark.parametrize("fp8", ["hybrid", "e4m3"])
 def test_fp8_follows_the_bf16_losses(one_process: None, fp8: str, recipe: str) -> None:

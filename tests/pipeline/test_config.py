@@ -70,6 +70,9 @@ def test_7b_has_the_papers_figures() -> None:
         ("grpo.kl_coef=[", "--set grpo.kl_coef=[: '[' is not a YAML value; quote it"),
         ("slurm.time=soon", "slurm.time: expected a time limit such as 30 (minutes), 12:00:00 or 2-00:00:00, got 'soon'"),
         ("grpo.max_new_tokens=2048", "grpo.max_new_tokens: 2048 leaves no room for the question in grpo.seq_length 2048"),
+        ("grpo.seq_length=4096", "grpo.seq_length: 4096 leaves the rollout server, whose context is 4096, no room; use at most 4095"),
+        ("reward.seq_length=3076", "reward.seq_length: 3076 leaves the rollout server, whose context is 4096, no room; use at most 3072"),
+        ("server.context_length=2048", "reward.seq_length: 2048 leaves the rollout server, whose context is 2048, no room; use at most 1024"),
         ("sft.seq_length=8192", "sft.seq_length: 8192 is more than model.max_position_embeddings 4096"),
         ("model.vocab_size=102401", "pretrain.parallel.tensor_model_parallel_size: 4 does not divide model.vocab_size 102401; pad it to 102404, or use 1, 13 (and 3 more)"),
         (

@@ -25,7 +25,9 @@ def planned(path: Path, *overrides: str) -> dict[str, PlannedStage]:
         ("grpo.kl_coef=0.5", ["grpo", "evals"]),
         ("reward.epochs=7", ["reward", "evals"]),
         ("sft.train_iters=123", ["sft", "reward", "grpo", "evals"]),
-        ("pretrain.save_interval=7", ["pretrain", "sft", "reward", "grpo", "evals"]),
+        ("pretrain.train_tokens=8192", ["pretrain", "sft", "reward", "grpo", "evals"]),
+        ("pretrain.parallel.nproc_per_node=4", []),  # how, not what: a killed run goes on with another split
+        ("pretrain.save_interval=7", []),
         ("corpus.dedup.seed=99", list(STAGE_NAMES)),
         ("evals.temperature=0.33", ["evals"]),
         ("server.request_timeout_seconds=77", ["reward", "grpo", "evals"]),

@@ -28,3 +28,10 @@ def test_a_torn_question_is_cut_off_the_file(tmp_path):
 
 def test_nothing_there_is_nothing_done(tmp_path):
     assert read_labelled(tmp_path / "labels.jsonl", 2) == []
+
+
+def test_a_line_separator_that_a_model_wrote_is_no_line_end(tmp_path):
+    path = tmp_path / "labels.jsonl"
+    item = asdict(Labelled(0, "a\u2028b\u0085c", "2", True, [1], [[3]], [1.0]))
+    path.write_text((json.dumps(item, ensure_ascii=False) + "\n") * 2)
+    assert [labelled.text for labelled in read_labelled(path, 2)] == ["a\u2028b\u0085c"] * 2
