@@ -8,62 +8,33 @@ A check that had to be killed counts as wrong and is counted in `judge_failures(
 
 import re
 from collections import Counter
-from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import accumulate
 
 from evals.expressions import same_value, values
-from evals.extraction import MARKS, braced, extract_answer, full_width_to_ascii, last_boxed
+from evals.extraction import MARKS, braced, extract_answer, last_boxed
+from evals.normal_form import chosen_letter, normal_form, plain_signs, unescape
+from evals.quantities import Number, digits_and_base, parse_number, same_number
 
 TIME_LIMIT = 5.0  # seconds for one hard check
-TOLERANCE = Fraction(5, 10**7)  # a decimal may differ by half a unit of the sixth digit after the point
-RELATIVE_TOLERANCE = Fraction(1, 10**4)  # ... which must not swallow a small number whole
-MAX_DIGITS = 400
 MAX_BARE = 60  # characters of a text that is nothing but an answer
+MAX_BLANKS = 200  # characters of the answers to several blanks
 MAX_TEXT = 20_000  # characters of a text that Math-Verify is asked to search
 
-_WRAPPERS = re.compile(
-    r"\\(?:dfrac|tfrac|cfrac)|\\(?:left|right|[bB]ig+[lr]?)(?![a-zA-Z])|\\[!,;: ]|\\q?quad|\\displaystyle"
-)
-_TEXT = re.compile(r"\\(?:text|textbf|textnormal|textrm|textit|mbox|mathrm|mathbf)\s*\{([^{}]*)\}")
-_UNIT_TEXT = re.compile(
-    r"(?<=[\d}%)])\s*\\(?:text|textbf|textnormal|textrm|mbox|mathrm)\s*\{[^{}]*\}(?:\^\{?[23]\}?)?$"
-)
-_UNITS = (
-    "dollars? cents? euros? pounds? yuan percent pct degrees? feet foot ft inch(?:es)? in miles? mph meters? metres? "
-    "m cm mm km centimeters? kilometers? square cubic units? hours? hrs? h minutes? mins? min seconds? secs? s days? "
-    "weeks? months? years? kg g grams? kilograms? ml l liters? people students"
-).replace(" ", "|")
-_UNIT_WORD = re.compile(rf"(?<=[\d}}%)])\s*(?:(?:{_UNITS})\b[\s.]*)+(?:\^?\{{?[23²³]\}}?)?$", re.IGNORECASE)
-_UNIT_CHINESE = re.compile(r"(?<=[\d}%])\s*[\u4e00-\u9fff]{1,4}[²³]?$")
-_DEGREES = re.compile(r"\^\{?\\circ\}?|°|\\degree")
-_CURRENCY = re.compile(r"^([-+]?)\s*(?:\\\$|[$€£¥￥])\s*(?=[\d.])(?!.*\$)")
-_PRICE = re.compile(r"^-?\\?\$[^$]*$")
-_THOUSANDS = re.compile(r"^[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?$", re.ASCII)
-_DECIMAL = re.compile(
-    r"^([-+]?)(\d+\.?\d*|\.\d+)(?:(?:\\times|\\cdot|\*|×)10\^\{?([-+]?\d{1,3})\}?|[eE]([-+]?\d{1,3}))?$", re.ASCII
-)
-_FRACTION = re.compile(
-    r"^([-+]?)(?:\\frac\{(-?[\d.]+)\}\{(-?[\d.]+)\}|\\frac(\d)(\d)|\(?(-?[\d.]+)\)?/\(?(-?[\d.]+)\)?)$", re.ASCII
-)
-_MIXED = re.compile(r"^([-+]?)(\d+)(?:\\frac\{(\d+)\}\{(\d+)\}|\\frac(\d)(\d)| +(\d+)/(\d+))$", re.ASCII)
+_PRICE = re.compile(r"^-?\\?\$[^$]*$|^[^$]*\\?\$$")
 _DECIMAL_COMMA = re.compile(r"^[-+]?0,\d+$")
 _COMMA_DECIMAL = re.compile(r"^[-+]?\d+,\d+$")
 _MEMBER = re.compile(r"^(\$*)[a-zA-Z]\s*\\in(?![a-zA-Z])\s*")  # Math-Verify takes `x \in [0,1]` for an equation
 _LAST_VARIABLE = re.compile(r"(.[-+*/^].*\d)\s*([a-zA-Z])$")  # Math-Verify takes the c of `6+9c` for a unit
 # An inline formula does not begin and end with a line break (so say Math-Verify's labels); a displayed one may.
-_OPEN_FORMULA = re.compile(r"(?<!\$)\$ *\n[^$]*\n *\$(?!\$)|\\\( *\n(?:(?!\\\)).)*\n *\\\)", re.DOTALL)
+_OPEN_FORMULA = re.compile(r"(?<!\$)\$ *\n[^$]*\n *\$(?!\$)|\\\( *\n(?:(?!\\[()]).)*\n *\\\)", re.DOTALL)
+_RELATION = re.compile(r"[<>]|\\(?:n?[lg]eq?|neq?|not|sim)(?![a-zA-Z])")
+_QUALIFIED = re.compile(
+    r"\b(?:not|least|most|more than|less than|or more|or less|half|between|never|neither)\b", re.IGNORECASE
+)
 _NAMED = re.compile(r"^([a-zA-Z](?:_\{?\w\}?)?)=(?=[^=])")
-_CHOICE = re.compile(r"^\(?([A-Ea-e])[).:]?$")
-_WORD = re.compile(r"^[a-zA-Z]{3,}(?: [a-zA-Z]+)*$")
-
-
-class Number(NamedTuple):
-    """An exact value, whether it was written as a decimal, and whether a per cent sign followed."""
-
-    value: Fraction
-    decimal: bool
-    percent: bool
+_WORDS = re.compile(r"^(?:[a-z]{3,}|no)(?: [a-z]+)*$")
+_LETTER = re.compile(r"^[A-E]$")
 
 
 def is_correct(gold: str, answer: str | None) -> bool:
@@ -75,14 +46,25 @@ def is_correct(gold: str, answer: str | None) -> bool:
     """
     if not answer or not gold:
         return False
+    blanks = _blanks(gold)
+    if len(blanks) > 1:
+        given = _blanks(_final(answer) or answer, ";,")
+        return len(given) == len(blanks) and all(is_correct(g, a) for g, a in zip(blanks, given, strict=True))
     verdict = quick_verdict(gold, answer)
-    return _judged(gold, answer) if verdict is None else verdict
+    return _judged(_for_judge(gold), _for_judge(answer)) if verdict is None else verdict
 
 
 def quick_verdict(gold: str, answer: str) -> bool | None:
     """The verdict where plain string and number work decides it, else None."""
     left, right = _final(gold), _final(answer)
-    a, b = normalize(left or gold[-MAX_TEXT:]), normalize(right or answer[-MAX_TEXT:])
+    g, h = normal_form(left or gold[-MAX_TEXT:]), normal_form(right or answer[-MAX_TEXT:])
+    if g.unit and h.unit and g.unit != h.unit:
+        return False
+    if g.letter and not h.measured:
+        return False  # the gold answer 4t is no 4
+    a, b = g.text, h.text
+    if _says_otherwise(a, b, answer if right is None else right):
+        return False
     if a and a == b:
         return True
     if left is None or right is None:
@@ -92,76 +74,32 @@ def quick_verdict(gold: str, answer: str) -> bool | None:
         return None
     if a and a == b:
         return True
+    return _same_text(a, b, right)
+
+
+def _same_text(a: str, b: str, answer: str) -> bool | None:
+    """Normal forms that are spelled differently; `answer` as it was."""
     x, y = _numbers(a), _numbers(b)
     if x is not None and y is not None:
         if len(x[1]) == len(y[1]) > 1 and (x[0] == "") != (y[0] == ""):
             return None  # "(1,2)" and "1,2"
         return x[0] == y[0] and _same_numbers(x[1], y[1], ordered=x[0] != "")
+    if (based := digits_and_base(a)) or digits_and_base(b):
+        # an answer without a base is in the one that the question asks for, a gold answer without one in base ten
+        return (based or (a, "10")) == (digits_and_base(b) or (b, based[1] if based else ""))
+    if _LETTER.match(a) and (letter := chosen_letter(answer)):
+        return letter == a
     verdict = _words_verdict(a, b)
     return _same_expressions(a, b) if verdict is None else verdict
 
 
-def normalize(answer: str) -> str:
-    """`answer` without what changes no meaning: dollar signs, sizing, spaces, units, text boxes, case of words."""
-    s = full_width_to_ascii(answer).strip()
-    s = _unescape(s)
-    for opening, closing in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
-        if s.startswith(opening) and s.endswith(closing) and len(s) > len(opening) + len(closing):
-            inner = s[len(opening) : -len(closing)]
-            s = s if opening in inner or closing in inner else inner.strip()
-    s = _WRAPPERS.sub(lambda m: r"\frac" if "frac" in m.group() else "", s).replace("{,}", ",").replace("~", " ")
-    s = _DEGREES.sub("", s.strip().rstrip(".").strip())
-    s = _UNIT_CHINESE.sub("", _UNIT_WORD.sub(_without_unit, _UNIT_TEXT.sub("", s)))
-    s = _CURRENCY.sub(r"\1", _TEXT.sub(lambda m: m.group(1).strip(), s).strip())
-    if choice := _CHOICE.match(s):
-        return choice.group(1).upper()
-    if _WORD.match(s):
-        return s.lower()
-    s = re.sub(r"(?<=\d) +(?=\d)", "\0", s)  # "3 1/2" is a mixed number, "4 2" is not 42
-    return re.sub(r"\s+", "", s).replace("\0", " ")
-
-
-def _without_unit(unit: re.Match[str]) -> str:
-    """Nothing; but a letter behind a sum, or close behind what is no number, is a variable: `6+9h`, `3\\sqrt{2}h`."""
-    before, word = unit.string[: unit.start()], unit.group().strip()
-    if len(word) > 1 or parse_number(before.replace(" ", "")) is not None:
-        return ""
-    return unit.group() if re.search(r"[+-]", before[1:]) or unit.group() == word else ""
-
-
-def parse_number(s: str) -> Number | None:
-    """A normalized string as a number; None when it is none."""
-    if len(s) > MAX_DIGITS:
-        return None
-    percent = s.endswith("%")
-    s = s.removesuffix("%").removesuffix("\\")
-    if _THOUSANDS.match(s):
-        s = s.replace(",", "")
-    value: Fraction | None = None
-    if m := _DECIMAL.match(s):
-        value = Fraction(m.group(1) + m.group(2)) * Fraction(10) ** int(m.group(3) or m.group(4) or 0)
-    elif m := _MIXED.match(s):
-        top, bottom = [g for g in m.groups()[2:] if g is not None]
-        value = (
-            None
-            if int(bottom) == 0
-            else (int(m.group(2)) + Fraction(int(top), int(bottom))) * (-1 if m.group(1) == "-" else 1)
-        )
-    elif m := _FRACTION.match(s):
-        value = _quotient(m.group(1), *[g for g in m.groups()[1:] if g is not None])
-    return None if value is None else Number(value, "." in s, percent)
-
-
-def same_number(a: Number, b: Number) -> bool:
-    """Exactly equal, or within the tolerance when one was written as a decimal; 28% equals 28 (a unit) and 0.28."""
-    if a.percent != b.percent:
-        share, plain = (a, b) if a.percent else (b, a)
-        share = share._replace(percent=False)
-        hundredth = Number(share.value / 100, True, False)
-        return same_number(share, plain) or same_number(hundredth, plain)
-    gap = abs(a.value - b.value)
-    close = gap <= TOLERANCE and gap <= RELATIVE_TOLERANCE * abs(a.value)
-    return gap == 0 or ((a.decimal or b.decimal) and close)
+def _says_otherwise(gold: str, normal: str, answer: str) -> bool:
+    """Whether the gold answer is a value and the answer says something else about one: "> 5", "5'", "at least 5"."""
+    if gold.count("'") != normal.count("'"):
+        return len(normal) <= MAX_BARE
+    if len(answer) > MAX_BARE or values(gold) is None:
+        return False
+    return bool(_RELATION.search(normal) or _QUALIFIED.search(answer))
 
 
 def judge_failures() -> Counter[str]:
@@ -193,10 +131,32 @@ def _several_boxes(text: str) -> bool:
     return last is not None and before is not None and last[0] - before[0] - len(before[1]) < 60
 
 
+def _blanks(text: str, separators: str = ";") -> list[str]:
+    """The answers to several blanks: what stands between the first of the separators that is there, in order."""
+    marked = extract_answer(text, MARKS) if len(text) > MAX_BLANKS or "\n" in text or "\\boxed" in text else text
+    plain = plain_signs(marked or "")
+    if not 0 < len(plain) <= MAX_BLANKS:
+        return [text]
+    return next((parts for c in separators if len(parts := _split(plain, c)) > 1), [text])
+
+
+def _split(s: str, separator: str) -> list[str]:
+    """`s` cut at the separators outside of brackets."""
+    depth, parts = 0, [""]
+    for c in s:
+        depth += (c in "([{") - (c in ")]}")
+        if c == separator and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return parts
+
+
 def _split_name(s: str) -> tuple[str, str]:
     """`x=5` -> ("x", "5")."""
-    m = _NAMED.match(s)
-    return (m.group(1), s[m.end() :]) if m else ("", s)
+    if m := _NAMED.match(s):
+        return m[1], s[m.end() :]
+    return (s[-1], s[:-2]) if re.match(r"[^=]+=[a-zA-Z]$", s) else ("", s)
 
 
 def _numbers(s: str) -> tuple[str, list[Number]] | None:
@@ -235,30 +195,37 @@ def _same_expressions(a: str, b: str) -> bool | None:
         if any(_COMMA_DECIMAL.match(s) for s in (a, b)):
             return None  # 0,5 may be a half or two numbers
         return False if all(values(p) is not None for p in (*xs, *ys)) else None
-    if len(xs) > 1 and not left:
-        return None  # in any order
-    verdicts = [same_value(x, y) for x, y in zip(xs, ys, strict=True)]
-    return False if False in verdicts else None if None in verdicts else True
+    return _same_values(xs, ys, ordered=bool(left))
+
+
+def _same_values(xs: list[str], ys: list[str], ordered: bool) -> bool | None:
+    """Lists of expressions of one length, in their order or in any."""
+    if ordered or len(xs) == 1:
+        verdicts = [same_value(x, y) for x, y in zip(xs, ys, strict=True)]
+        return False if False in verdicts else None if None in verdicts else True
+    left = list(ys)
+    for x in xs:
+        verdicts = [same_value(x, y) for y in left]
+        if True not in verdicts:
+            return None if None in verdicts else False
+        del left[verdicts.index(True)]
+    return True
 
 
 def _parts(s: str) -> tuple[str, list[str]]:
     """`(1,x+2)` -> ("()", ["1", "x+2"]): the brackets around a list, its entries split at the commas."""
-    if len(s) > 2 and s[0] in "([" and s[-1] in ")]" and "," in s:
-        return s[0] + s[-1], s[1:-1].split(",")
-    return "", s.split(",")
+    if len(s) > 2 and s[0] in "([" and s[-1] in ")]" and len(inner := _split(s[1:-1], ",")) > 1:
+        depths = accumulate((c in "([{") - (c in ")]}") for c in s[1:-1])
+        if min(depths) >= 0:  # the first bracket closes at the end
+            return s[0] + s[-1], inner
+    return "", _split(s, ",")
 
 
 def _words_verdict(a: str, b: str) -> bool | None:
     """Two words or choices that differ are different answers, and none is a number; anything else takes a parser."""
-    plain = [bool(_WORD.match(s) or _CHOICE.match(s)) for s in (a, b)]
+    plain = [bool(_WORDS.match(s) or _LETTER.match(s)) for s in (a, b)]
     numbers = [parse_number(s) is not None for s in (a, b)]
     return False if any(plain) and all(p or n for p, n in zip(plain, numbers, strict=True)) else None
-
-
-def _quotient(sign: str, top: str, bottom: str) -> Fraction | None:
-    if top.count(".") > 1 or bottom.count(".") > 1 or not re.search(r"\d", top) or not re.search(r"[1-9]", bottom):
-        return None
-    return Fraction(top) / Fraction(bottom) * (-1 if sign == "-" else 1)
 
 
 @lru_cache(maxsize=10_000)
@@ -266,19 +233,14 @@ def _judged(gold: str, answer: str) -> bool:
     """Math-Verify's verdict. Remembered: a group of samples repeats its answers."""
     from evals.judge import Judge
 
-    return Judge.shared().verdict(_for_judge(gold), _for_judge(answer), TIME_LIMIT)
+    return Judge.shared().verdict(gold, answer, TIME_LIMIT)
 
 
 def _for_judge(text: str) -> str:
     """The answer as boxed LaTeX where it is plain which it is, else the end of the text for Math-Verify to search."""
-    text = _OPEN_FORMULA.sub("", _unescape(full_width_to_ascii(text[-MAX_TEXT:])))
+    text = _OPEN_FORMULA.sub("", unescape(plain_signs(text[-MAX_TEXT:])))
     answer = _final(text)
     if answer is None:
         return text
     answer = _LAST_VARIABLE.sub(r"\1{\2}", _MEMBER.sub(r"\1", answer))
     return answer if "$" in answer or braced(f"{{{answer}}}", 0) != answer else rf"\boxed{{{answer}}}"
-
-
-def _unescape(text: str) -> str:
-    """LaTeX that went through JSON once too often, with single backslashes; a matrix needs its double ones."""
-    return text if r"\begin" in text else re.sub(r"\\\\(?=[a-zA-Z({])", r"\\", text)

@@ -9,8 +9,10 @@ import pytest
 
 from benchmarks.rewrites import BREAK, KEEP
 from evals import is_correct
-from evals.equivalence import judge_failures, normalize, parse_number, quick_verdict
+from evals.equivalence import judge_failures, quick_verdict
 from evals.extraction import extract_answer
+from evals.normal_form import normalize
+from evals.quantities import parse_number
 
 KINDS = [
     r"-\frac{7}{4}",
