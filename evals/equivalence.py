@@ -28,10 +28,14 @@ _MEMBER = re.compile(r"^(\$*)[a-zA-Z]\s*\\in(?![a-zA-Z])\s*")  # Math-Verify tak
 _LAST_VARIABLE = re.compile(r"(.[-+*/^].*\d)\s*([a-zA-Z])$")  # Math-Verify takes the c of `6+9c` for a unit
 # An inline formula does not begin and end with a line break (so say Math-Verify's labels); a displayed one may.
 _OPEN_FORMULA = re.compile(r"(?<!\$)\$ *\n[^$]*\n *\$(?!\$)|\\\( *\n(?:(?!\\[()]).)*\n *\\\)", re.DOTALL)
-_RELATION = re.compile(r"[<>]|\\(?:n?[lg]eq?|neq?|not|sim)(?![a-zA-Z])")
+_RELATION = re.compile(r"[<>]|\\(?:n[lg]eq|neq?|not|sim)(?![a-zA-Z])")
+_BETWEEN = re.compile(r"([^<>=,]+)([<>]=?)([a-zA-Z])([<>]=?)([^<>=,]+)")
+_BEYOND = re.compile(r"([a-zA-Z])([<>]=?)([^<>=,]+)|([^<>=,]+)([<>]=?)([a-zA-Z])")
 _QUALIFIED = re.compile(
     r"\b(?:not|least|most|more than|less than|or more|or less|half|between|never|neither)\b", re.IGNORECASE
 )
+_TURNED = str.maketrans("<>", "><")
+_PRIME = re.compile(r"'(?![a-zA-Z])|(?<![a-zA-Z])'")
 _NAMED = re.compile(r"^([a-zA-Z](?:_\{?\w\}?)?)=(?=[^=])")
 _WORDS = re.compile(r"^(?:[a-z]{3,}|no)(?: [a-z]+)*$")
 _LETTER = re.compile(r"^[A-E]$")
@@ -69,7 +73,7 @@ def quick_verdict(gold: str, answer: str) -> bool | None:
         return True
     if left is None or right is None:
         return None
-    (a_name, a), (b_name, b) = _split_name(a), _split_name(b)
+    (a_name, a), (b_name, b) = _named_interval(a) or _split_name(a), _named_interval(b) or _split_name(b)
     if a_name and b_name and a_name != b_name:
         return None
     if a and a == b:
@@ -95,11 +99,12 @@ def _same_text(a: str, b: str, answer: str) -> bool | None:
 
 def _says_otherwise(gold: str, normal: str, answer: str) -> bool:
     """Whether the gold answer is a value and the answer says something else about one: "> 5", "5'", "at least 5"."""
-    if gold.count("'") != normal.count("'"):
+    if len(_PRIME.findall(gold)) != len(_PRIME.findall(normal)):
         return len(normal) <= MAX_BARE
     if len(answer) > MAX_BARE or values(gold) is None:
         return False
-    return bool(_RELATION.search(normal) or _QUALIFIED.search(answer))
+    one_number = len(re.findall(r"\d+", normal)) == 1
+    return bool(_RELATION.search(normal) or (one_number and _QUALIFIED.search(answer)))
 
 
 def judge_failures() -> Counter[str]:
@@ -121,7 +126,9 @@ def _final(text: str) -> str | None:
         return None
     dollars = bare.count("$")  # none, a price's, or those around maths
     plain = not dollars or _PRICE.match(bare) or (dollars == 2 and bare[0] == bare[-1] == "$")
-    return bare if plain and (len(bare.split()) <= 3 or not re.search(r"[a-z]{3,} [a-z]", bare)) else None
+    return (
+        bare if plain and (len(bare.split()) <= 3 or not re.search(r"(?<![a-zA-Z\\])[a-z]{3,} [a-z]", bare)) else None
+    )
 
 
 def _several_boxes(text: str) -> bool:
@@ -150,6 +157,24 @@ def _split(s: str, separator: str) -> list[str]:
         else:
             parts[-1] += c
     return parts
+
+
+def _named_interval(s: str) -> tuple[str, str] | None:
+    r"""`0<x<=1` -> ("x", "(0,1]"), `x>3` -> ("x", "(3,\infty)"), `x\in(0,1)` -> ("x", "(0,1)"); None for anything else."""
+    if m := re.match(r"([a-zA-Z])\\in(?=[(\[])", s):
+        return m[1], s[m.end() :]
+    if m := _BETWEEN.fullmatch(s):
+        low, first, name, second, high = m.groups()
+        if first[0] != second[0]:
+            return None
+        if first[0] == ">":
+            low, first, second, high = high, second, first, low
+    elif m := _BEYOND.fullmatch(s):
+        name, sign, bound = (m[1], m[2], m[3]) if m[1] else (m[6], m[5].translate(_TURNED), m[4])
+        low, first, second, high = (bound, sign, "<", r"\infty") if sign[0] == ">" else (r"-\infty", "<", sign, bound)
+    else:
+        return None
+    return name, f"{'[' if '=' in first else '('}{low},{high}{']' if '=' in second else ')'}"
 
 
 def _split_name(s: str) -> tuple[str, str]:

@@ -35,12 +35,18 @@ _OTHER_SPELLINGS = [
         (r"\\prime(?![a-zA-Z])", "'"),
         (r"^(?:一共|总共|共)(?:有|是)?(?=[-\d])", ""),
         (r"负(?=\d)", "-"),
+        (r"\\(?:leq?|leqslant)(?![a-zA-Z])", "<="),
+        (r"\\(?:geq?|geqslant)(?![a-zA-Z])", ">="),
+        (r"\\lt(?![a-zA-Z])", "<"),
+        (r"\\gt(?![a-zA-Z])", ">"),
+        (r"^([a-zA-Z])\s*\\approx\s*", r"\1="),
         (r"(?<=.)\\approx.*", ""),  # the exact value stands before it
     )
 ]
 _DEGREES = re.compile(r"(?:\^\{?\\circ\}?|\\degree)(?:\s*(?:\\(?:text|mathrm)\s*\{\s*)?[CF]\b\}?)?")
 _PERCENT = re.compile(r"(?<=[\d}])\s*(?:\\(?:text|mathrm)\s*\{\s*)?(?:\\?%|(?:percent|pct)\b)\s*\}?")
-_CURRENCY = re.compile(r"^([-+]?)\s*(?:US)?\s*(\\\$|[$€£¥￥])\s*(?=[-\d.])(?!.*\$)|(?<=\d)\s*\\?\$$")
+_CURRENCY = re.compile(r"^([-+]?)\s*(?:US)?\s*(\\\$|[$€£¥￥])\s*(?=[-\d.])(?!.*\$)")
+_PRICE_BEHIND = re.compile(r"^([^$]*\d)\s*\\?\$$")
 _CURRENCIES = {"$": "dollar", "€": "euro", "¥": "yuan", "￥": "yuan"}
 _FULL_STOP = re.compile(r"(?<!\.)\s*\.$")
 _ARTICLE = re.compile(r"^(?:an?|the) (?=[a-z]{3})", re.IGNORECASE)
@@ -51,6 +57,7 @@ _WORD = re.compile(r"^(?:[a-zA-Z]{3,}|no)(?: [a-zA-Z]+)*$", re.IGNORECASE)
 _NOTHING = re.compile(
     r"^(?:there (?:is|are) )?(?:none|(?:no|the empty) (?:real )?(?:solutions?|set)|empty set|无解|空集)$"
 )
+_REALS = re.compile(r"^(?:all )?(?:real numbers|reals)$|^(?:全体)?实数集?$")
 _BETWEEN = re.compile(r"(?<=[\d)}\]])\s*,?\s*(?:\b(?:and|or)\b|[或和])\s*(?=[-\d\\({])|(?<=[\d)}\]]);\s*(?=[-\d\\({])")
 
 
@@ -81,14 +88,18 @@ def normal_form(answer: str) -> Normal:
     s = body
     s = re.sub(" +", " ", _TEXT.sub(r" \1 ", s)).strip()
     if currency := _CURRENCY.search(s):
-        unit = unit or _CURRENCIES.get((currency[2] or "$").removeprefix("\\"), "")
+        unit = unit or _CURRENCIES.get(currency[2].removeprefix("\\"), "")
         s = _CURRENCY.sub(r"\1", s)
+    s = _PRICE_BEHIND.sub(r"\1", s)
     if choice := _CHOICE.match(s) or _CHOSEN.match(s):
         return Normal(choice[1].upper())
     if _WORD.match(s := _ARTICLE.sub("", s)) or not s.isascii():
-        s = r"\emptyset" if _NOTHING.match(s.lower()) else s.lower() if _WORD.match(s) else s
+        if _NOTHING.match(s.lower()):
+            return Normal(r"\emptyset")
+        if _REALS.match(s.lower()):
+            return Normal(r"\mathbb{R}")
         if _WORD.match(s):
-            return Normal(s)
+            return Normal(s.lower())
     s = _BETWEEN.sub(",", s)
     s = re.sub(r"(?<=\d)\s+(?=\d)", "\0", s)  # "3 1/2" is a mixed number, "4 2" is not 42
     s = re.sub(r"\s+", "", s).replace("\0", " ").replace(r"\varnothing", r"\emptyset")
