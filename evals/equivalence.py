@@ -11,7 +11,7 @@ from collections import Counter
 from functools import lru_cache
 from itertools import accumulate
 
-from evals.expressions import same_value, values
+from evals.expressions import same_value, value
 from evals.extraction import MARKS, braced, extract_answer, last_boxed
 from evals.normal_form import chosen_letter, normal_form, plain_signs, unescape
 from evals.quantities import Number, digits_and_base, parse_number, same_number
@@ -22,6 +22,9 @@ MAX_BLANKS = 200  # characters of the answers to several blanks
 MAX_TEXT = 20_000  # characters of a text that Math-Verify is asked to search
 
 _PRICE = re.compile(r"^-?\\?\$[^$]*$|^[^$]*\\?\$$")
+_BOXED_TEXT = re.compile(r"\\text\w*\s*\{[^{}]*\}")
+_PROSE = re.compile(r"(?<![a-zA-Z\\])[a-z]{3,} [a-z]")
+_MATRIX = re.compile(r"\\begin\{([pb]?matrix)\}(.*)\\end\{\1\}", re.DOTALL)
 _DECIMAL_COMMA = re.compile(r"^[-+]?0,\d+$")
 _COMMA_DECIMAL = re.compile(r"^[-+]?\d+,\d+$")
 _MEMBER = re.compile(r"^(\$*)[a-zA-Z]\s*\\in(?![a-zA-Z])\s*")  # Math-Verify takes `x \in [0,1]` for an equation
@@ -61,6 +64,8 @@ def is_correct(gold: str, answer: str | None) -> bool:
 def quick_verdict(gold: str, answer: str) -> bool | None:
     """The verdict where plain string and number work decides it, else None."""
     left, right = _final(gold), _final(answer)
+    if left == right and left is not None and re.search(r"\w", left):
+        return True
     g, h = normal_form(left or gold[-MAX_TEXT:]), normal_form(right or answer[-MAX_TEXT:])
     if g.unit and h.unit and g.unit != h.unit:
         return False
@@ -74,8 +79,8 @@ def quick_verdict(gold: str, answer: str) -> bool | None:
     if left is None or right is None:
         return None
     (a_name, a), (b_name, b) = _named_interval(a) or _split_name(a), _named_interval(b) or _split_name(b)
-    if a_name and b_name and a_name != b_name:
-        return None
+    if (a_name and b_name and a_name != b_name) or (a_name + b_name and "=" in a + b):
+        return None  # x and y, an equation and its solution for y, a chain of equations
     if a and a == b:
         return True
     return _same_text(a, b, right)
@@ -101,7 +106,7 @@ def _says_otherwise(gold: str, normal: str, answer: str) -> bool:
     """Whether the gold answer is a value and the answer says something else about one: "> 5", "5'", "at least 5"."""
     if len(_PRIME.findall(gold)) != len(_PRIME.findall(normal)):
         return len(normal) <= MAX_BARE
-    if len(answer) > MAX_BARE or values(gold) is None:
+    if len(answer) > MAX_BARE or value(gold) is None:
         return False
     one_number = len(re.findall(r"\d+", normal)) == 1
     return bool(_RELATION.search(normal) or (one_number and _QUALIFIED.search(answer)))
@@ -122,13 +127,12 @@ def _final(text: str) -> str | None:
     if marked is not None:
         return marked
     bare = text.strip()
-    if not bare or len(bare) > MAX_BARE or "\n" in bare:
+    prose = _BOXED_TEXT.sub("", bare)
+    if not bare or len(bare) > MAX_BARE or "\n" in prose:
         return None
     dollars = bare.count("$")  # none, a price's, or those around maths
     plain = not dollars or _PRICE.match(bare) or (dollars == 2 and bare[0] == bare[-1] == "$")
-    return (
-        bare if plain and (len(bare.split()) <= 3 or not re.search(r"(?<![a-zA-Z\\])[a-z]{3,} [a-z]", bare)) else None
-    )
+    return bare if plain and (len(prose.split()) <= 3 or not _PROSE.search(prose)) else None
 
 
 def _several_boxes(text: str) -> bool:
@@ -160,7 +164,7 @@ def _split(s: str, separator: str) -> list[str]:
 
 
 def _named_interval(s: str) -> tuple[str, str] | None:
-    r"""`0<x<=1` -> ("x", "(0,1]"), `x>3` -> ("x", "(3,\infty)"), `x\in(0,1)` -> ("x", "(0,1)"); None for anything else."""
+    r"""`0<x<=1` -> ("x", "(0,1]"), `x>3` -> ("x", "(3,\infty)"), `x\in(0,1)` likewise; None for anything else."""
     if m := re.match(r"([a-zA-Z])\\in(?=[(\[])", s):
         return m[1], s[m.end() :]
     if m := _BETWEEN.fullmatch(s):
@@ -209,18 +213,57 @@ def _same_numbers(a: list[Number], b: list[Number], ordered: bool) -> bool:
 
 
 def _same_expressions(a: str, b: str) -> bool | None:
-    """Expressions, or tuples and intervals of them, by their values; None when a parser has to decide."""
+    """Expressions, or tuples, intervals and sets of them, by their values; None when a parser has to decide."""
+    if "%" in a + b:
+        return _same_share(a, b)
     (left, xs), (right, ys) = _parts(a), _parts(b)
-    if "%" in a + b or (len(xs) > 1 and len(ys) > 1 and left != right):
-        return None
-    shaped = [r"\begin{" in s or r"\cup" in s for s in (a, b)]
-    if shaped[0] != shaped[1] and values(b if shaped[0] else a) is not None:
+    if len(xs) != len(ys) and any(_COMMA_DECIMAL.match(s) for s in (a, b)):
+        return _same_values([a.replace(",", ".")], [b.replace(",", ".")], True) and None  # 0,5 may be a half
+    kinds = {_kind(s) for s in (a, b)}
+    if len(kinds) > 1 and "?" not in kinds and kinds != {"matrix", "values"}:
         return False  # a matrix or a union is no single value
+    if kinds == {"matrix"}:
+        return _same_matrices(_matrix(a), _matrix(b))
     if len(xs) != len(ys):
-        if any(_COMMA_DECIMAL.match(s) for s in (a, b)):
-            return None  # 0,5 may be a half or two numbers
-        return False if all(values(p) is not None for p in (*xs, *ys)) else None
+        return False if all(value(p) is not None for p in (*xs, *ys)) else None
+    if len(xs) > 1 and left != right:
+        return _same_values(xs, ys, ordered=False) and None  # other brackets: equal at best
     return _same_values(xs, ys, ordered=bool(left))
+
+
+def _kind(s: str) -> str:
+    """What an answer is, as far as no two kinds are ever equal; "?" for what may be anything."""
+    for mark, kind in ((r"\begin{", "matrix"), (r"\cup", "union"), ("=", "equation")):
+        if mark in s:
+            return "?" if kind == "equation" and not re.match(r"[^=:]*[-+*/^][^=:]*=[^=]*$", s) else kind
+    if _WORDS.match(s):
+        return "words"
+    parts = _parts(s)[1]
+    return "?" if any(value(p) is None for p in parts) else "value" if len(parts) == 1 else "values"
+
+
+def _matrix(s: str) -> list[list[str]]:
+    """Its rows; none for what is a matrix only in part."""
+    m = _MATRIX.fullmatch(s)
+    return [row.split("&") for row in m[2].removesuffix("\\\\").split("\\\\")] if m else []
+
+
+def _same_matrices(a: list[list[str]], b: list[list[str]]) -> bool | None:
+    if not a or not b:
+        return None
+    if [len(row) for row in a] != [len(row) for row in b]:
+        return False
+    return _same_values([x for row in a for x in row], [y for row in b for y in row], ordered=True)
+
+
+def _same_share(a: str, b: str) -> bool | None:
+    """`5%` and an expression: different if neither 5 nor 0.05 is near it."""
+    shares = [p for p in (parse_number(s) for s in (a, b)) if p and p.percent]
+    other = value(b if a.endswith("%") else a)
+    if len(shares) != 1 or other is None:
+        return None
+    near = any(abs(other - x) <= 1e-3 * abs(x) for x in (float(shares[0].value), float(shares[0].value) / 100))
+    return None if near else False
 
 
 def _same_values(xs: list[str], ys: list[str], ordered: bool) -> bool | None:
@@ -239,6 +282,10 @@ def _same_values(xs: list[str], ys: list[str], ordered: bool) -> bool | None:
 
 def _parts(s: str) -> tuple[str, list[str]]:
     """`(1,x+2)` -> ("()", ["1", "x+2"]): the brackets around a list, its entries split at the commas."""
+    if parse_number(s):
+        return "", [s.replace(",", "")]
+    if s.startswith(r"\{") and s.endswith(r"\}"):
+        return "", _split(s[2:-2], ",")
     if len(s) > 2 and s[0] in "([" and s[-1] in ")]" and len(inner := _split(s[1:-1], ",")) > 1:
         depths = accumulate((c in "([{") - (c in ")]}") for c in s[1:-1])
         if min(depths) >= 0:  # the first bracket closes at the end

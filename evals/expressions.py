@@ -15,54 +15,60 @@ POINTS = 3
 LONGEST = 200  # characters
 DEEPEST = 30
 DIFFERENT = 1e-6  # a relative gap in double precision
-DIGITS, SAME, LARGEST = 60, 1e-45, 1e40  # what lies below the first gap is worked out again with so many digits
+DIGITS, SAME, LARGEST = 60, 1e-45, 1e40  # what is closer is worked out again with so many digits
 
 _WORD = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z]{3,}")  # "6and8" is no product of letters
-Values = tuple[Any, ...]  # one a point: complex, or mpmath's mpc where more digits are wanted
 _TOKEN = re.compile(
     r"\s*(\d+\.?\d*|\.\d+|\\(?:frac|sqrt|cdot|times|div|pi|alpha|beta|gamma|theta|lambda|mu|phi|omega|infty)(?![a-zA-Z])|[a-zA-Z]"
-    r"|[-+*/^(){}\[\]])",
+    r"|[-+*/:^(){}\[\]])",
     re.ASCII,
 )
 
 
 def same_value(a: str, b: str) -> bool | None:
     """Whether two expressions have the same value everywhere; None when that cannot be told here."""
-    x, y = values(a), values(b)
-    if x is None or y is None:
-        return None
-    if _gap(x, y) > DIFFERENT:
-        return False
+    for point in range(POINTS):
+        x, y = value(a, point), value(b, point)
+        if x is None or y is None:
+            return None
+        if _gap(x, y) > DIFFERENT:
+            return False
     return None if "." in a + b else _same_to_many_digits(a, b)
 
 
-def values(text: str) -> Values | None:
-    """The expression's value at every point, or None."""
+@lru_cache(maxsize=2000)
+def value(text: str, point: int = 0) -> complex | None:
+    """The expression's value at a point, or None."""
     tokens = _tokens(text)
     if not tokens:
         return None
     try:
-        found = tuple(_Parser(tokens, point, complex).whole() for point in range(POINTS))
+        found: complex = _Parser(tokens, point, complex).whole()
     except (_Outside, ArithmeticError, ValueError):
         return None
-    return found if all(cmath.isfinite(v) for v in found) else None
+    return found if cmath.isfinite(found) else None
 
 
 def _same_to_many_digits(a: str, b: str) -> bool | None:
-    """Doubles cannot tell 2^{60} from 2^{60}-1. None for what overflows no double but is undefined here."""
+    """Doubles cannot tell 2^{60} from 2^{60}-1. None where so many digits don't tell either."""
     from mpmath import mpc, workdps
 
     with workdps(DIGITS):
-        try:
-            x, y = (tuple(_Parser(_tokens(s), point, mpc).whole() for point in range(POINTS)) for s in (a, b))
-        except (_Outside, ArithmeticError, ValueError):
-            return None
-        return bool(_gap(x, y) < SAME) if max(map(abs, x)) < LARGEST else None
+        for point in range(POINTS):
+            try:
+                x, y = (_Parser(_tokens(s), point, mpc).whole() for s in (a, b))
+            except (_Outside, ArithmeticError, ValueError):
+                return None
+            if abs(x) > LARGEST:
+                return None
+            if _gap(x, y) > SAME:
+                return False
+    return True
 
 
-def _gap(x: Values, y: Values) -> Any:
-    """The largest relative gap; small values count as a thousandth."""
-    return max(abs(p - q) / max(1e-3, abs(p), abs(q)) for p, q in zip(x, y, strict=True))
+def _gap(x: Any, y: Any) -> Any:
+    """The relative gap; small values count as a thousandth."""
+    return abs(x - y) / max(1e-3, abs(x), abs(y))
 
 
 class _Outside(Exception):
@@ -120,7 +126,7 @@ class _Parser:
             if token in ("*", r"\cdot", r"\times"):
                 self.take()
                 value *= self.power()
-            elif token in ("/", r"\div"):
+            elif token in ("/", ":", r"\div"):
                 self.take()
                 value /= self.power()
             elif token[0].isdigit() and self.tokens[self.at - 1][-1].isdigit():

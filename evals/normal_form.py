@@ -22,9 +22,10 @@ _SIGN_TABLE = str.maketrans(_SIGNS)
 _ROOT = re.compile(r"√\s*(?:(\d+(?:\.\d+)?|[a-zA-Z])|(?=[({]))|(?<![a-zA-Z\\])sqrt(?=[({])")
 _NAMED_SIGN = re.compile(r"(?<![a-zA-Z\\{])(?:(pi|ln|log|sin|cos|tan)(?=\s?[\d(\\]|$)|(infinity)(?![a-zA-Z]))")
 _SIZING = re.compile(r"\\(?:left|right|[bB]ig+[lr]?)(?![a-zA-Z])|\\displaystyle|\\!")
-_SPACE = re.compile(r"\\[,;: ]|\\q?quad(?![a-zA-Z])|~")
+_SPACE = re.compile(r"(?<!\\)\\[,;: ]|\\q?quad(?![a-zA-Z])|~")
 _FRAC = re.compile(r"\\[dtc]frac")
 _TEXT = re.compile(r"\\(?:text|textbf|textnormal|textrm|textit|mbox|mathrm|mathbf)\s*\{([^{}]*)\}")
+_PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?\Z", re.ASCII)
 _ALL_TEXT = re.compile(r"^\$?\\text\s*\{([^{}]*)\}\$?$")
 _OTHER_SPELLINGS = [
     (re.compile(pattern), plain)
@@ -77,10 +78,13 @@ def normalize(answer: str) -> str:
 
 def normal_form(answer: str) -> Normal:
     """`normalize`, and the unit."""
+    if _PLAIN_NUMBER.match(answer):
+        return Normal(answer)
     s = _unwrap(unescape(plain_signs(_ALL_TEXT.sub(r"\1", answer.strip().strip("*`")))))
     s = _SIZING.sub("", _FRAC.sub(r"\\frac", s)).replace("{,}", ",")
-    for pattern, plain in _OTHER_SPELLINGS:
-        s = pattern.sub(plain, s)
+    if "\\" in s or not s.isascii():
+        for pattern, plain in _OTHER_SPELLINGS:
+            s = pattern.sub(plain, s)
     s = _PERCENT.sub(r"%", _DEGREES.sub("", _SPACE.sub(" ", s).strip()))
     s = _FULL_STOP.sub("", s)
     body, unit, measured = split_unit(multiplied(s))

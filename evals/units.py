@@ -64,7 +64,7 @@ log sqrt wrong incorrect false hundred thousand million billion trillion negativ
 """
 _BOX = r"\\(?:text|textbf|textnormal|textrm|textit|mbox|mathrm|mathbf)\s*\{([^{}]*)\}"
 _POWER = r"(?:\^\{?[23]\}?)?$"
-_BOXED = re.compile(rf"(?<=[\d}}%)])\s*{_BOX}{_POWER}")
+_BOXED = re.compile(rf"(?:(?<=[\d}}%)])|(?<=\\pi))\s*{_BOX}{_POWER}")
 _PLAIN = re.compile(rf"(?<=[\d}}%)])([a-zA-Z./\s]*){_POWER}")
 _CHINESE = re.compile(rf"(?<=[\d}}%])\s*([\u4e00-\u9fff/]{{1,7}}){_POWER}")
 _NO_CHINESE_UNIT = re.compile(r"千(?![米克瓦卡])|百(?!分)|[十万亿几多半又或和与至到]")
