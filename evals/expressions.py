@@ -51,7 +51,7 @@ def value(text: str, point: int = 0) -> complex | None:
 
 def _same_to_many_digits(a: str, b: str) -> bool | None:
     """Doubles cannot tell 2^{60} from 2^{60}-1. None where so many digits don't tell either."""
-    from mpmath import mpc, workdps
+    from mpmath import mpc, workdps  # type: ignore[import-untyped]  (sympy's own arithmetic)
 
     with workdps(DIGITS):
         for point in range(POINTS):

@@ -130,9 +130,9 @@ class Kept:
 
     def wipe(self) -> None:
         """Forget it."""
+        for part in (self._head[: self._length], self._tail[max(0, 2 * self._half - self._length) :]):
+            part[:] = bytes(len(part))  # no more: a page that is written to has to be copied for the next fork
         self._length = 0
-        for buffer in (self._head, self._tail):
-            buffer[:] = bytes(self._half)
 
 
 def execute(code: bytearray, out: Kept, report: Kept, limits: Limits, walls: Walls) -> dict[str, Any]:
@@ -152,7 +152,6 @@ def execute(code: bytearray, out: Kept, report: Kept, limits: Limits, walls: Wal
     for fd, stream in kept.items():
         _drain(fd, stream)
         os.close(fd)
-    _CHUNK[:] = bytes(CHUNK)
     return {
         "ended": ended,
         "exit": os.waitstatus_to_exitcode(status),
@@ -205,6 +204,7 @@ def _read(fd: int, stream: Kept) -> int:
     """Bytes read: none at the end."""
     size = os.readv(fd, [_CHUNK])
     stream.add(_CHUNK[:size])
+    _CHUNK[:size] = bytes(size)
     return size
 
 
