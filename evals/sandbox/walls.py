@@ -18,6 +18,7 @@ NOBODY = 65534
 FIRST_USER = 1_900_000_000  # from here on systemd and the container engines leave user ids alone
 OPEN_FILES = 64
 MOST_FILES = 1000
+WRITTEN = 8  # times its size a scratch folder may be written to
 LOOK_EVERY = 0.1  # seconds
 
 
@@ -100,9 +101,14 @@ class Walls:
         """Seconds between two looks at the scratch folder."""
         return 3600.0 if self._kind else LOOK_EVERY  # in a root of its own the folder cannot grow
 
-    def too_many_files(self) -> bool:
-        """Whether the scratch folder, where it is no small file system of its own, has outgrown its limit."""
-        return self._kind is None and _outgrown(self.scratch, self.limits.file_bytes)
+    def too_many_files(self, child: int, printed: int) -> bool:
+        """Whether the scratch folder, where it is no small file system of its own, has outgrown its limit.
+
+        Deleted files that are still open are not in the folder; so what `child` has written counts too, without the
+        `printed` bytes of its output.
+        """
+        most = self.limits.file_bytes
+        return self._kind is None and (_outgrown(self.scratch, most) or _written(child) - printed > WRITTEN * most)
 
     def clean(self) -> None:
         """After an execution: an empty scratch folder for the next one."""
@@ -176,6 +182,15 @@ def _outgrown(scratch: Path, most: int) -> bool:
         except OSError:
             return True  # deeper than a path can say
     return False
+
+
+def _written(process: int) -> int:
+    """Bytes that a process has written to files and pipes; 0 where that is not to be known."""
+    try:
+        counts = dict(line.split(": ") for line in Path(f"/proc/{process}/io").read_text().splitlines())
+    except OSError:
+        return 0
+    return max(int(counts["wchar"]), int(counts["write_bytes"]))  # the second knows what mapped memory has written
 
 
 def _empty(folder: Path) -> None:

@@ -111,28 +111,28 @@ class Kept:
     def __init__(self, limit: int) -> None:
         self._half = limit // 2
         self._head, self._tail = memoryview(bytearray(self._half)), memoryview(bytearray(self._half))
-        self._length = 0
+        self.length = 0
 
     def add(self, data: memoryview) -> None:
         """More of the stream."""
-        room = max(0, min(len(data), self._half - self._length))
-        self._head[self._length : self._length + room] = data[:room]
-        self._length += len(data)
+        room = max(0, min(len(data), self._half - self.length))
+        self._head[self.length : self.length + room] = data[:room]
+        self.length += len(data)
         if last := min(len(data) - room, self._half):
             self._tail[: self._half - last] = self._tail[last:]
             self._tail[self._half - last :] = data[len(data) - last :]
 
     def parts(self) -> list[memoryview]:
         """What was kept, with a mark where something was left out."""
-        behind = min(self._half, max(0, self._length - self._half))
-        cut = [memoryview(CUT)] if self._length > 2 * self._half else []
-        return [self._head[: self._length], *cut, self._tail[self._half - behind :]]
+        behind = min(self._half, max(0, self.length - self._half))
+        cut = [memoryview(CUT)] if self.length > 2 * self._half else []
+        return [self._head[: self.length], *cut, self._tail[self._half - behind :]]
 
     def wipe(self) -> None:
         """Forget it."""
-        for part in (self._head[: self._length], self._tail[max(0, 2 * self._half - self._length) :]):
+        for part in (self._head[: self.length], self._tail[max(0, 2 * self._half - self.length) :]):
             part[:] = bytes(len(part))  # no more: a page that is written to has to be copied for the next fork
-        self._length = 0
+        self.length = 0
 
 
 def execute(code: bytearray, out: Kept, report: Kept, limits: Limits, walls: Walls) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def _follow(child: int, kept: dict[int, Kept], deadline: float, walls: Walls) ->
                 if not _read(fd, kept[fd]):
                     poll.unregister(fd)
             if time.monotonic() >= look:
-                if walls.too_many_files():
+                if walls.too_many_files(child, sum(stream.length for stream in kept.values())):
                     return "files"
                 look += walls.look_every
         return "timeout"

@@ -315,6 +315,19 @@ def test_scratch_folder_takes_no_heap_of_files(attack: Any) -> None:
     assert str(execution.error).startswith(("OSError: [Errno 28]", "OSError: more than 1048576 bytes in files"))
 
 
+@pytest.mark.parametrize(
+    "keep",
+    ["kept.append(f)", "kept.append(mmap.mmap(f.fileno(), 4096))", "os.posix_fallocate(f.fileno(), 0, 9 * 10**5)"],
+)
+def test_deleted_files_fill_no_disk(attack: Any, keep: str) -> None:
+    code = (
+        "import mmap, os\nkept = []\nfor i in range(10**5):\n    f = open('x', 'w+b', buffering=0)\n"
+        f"    f.write(bytes(9 * 10**5))\n    os.remove('x')\n    {keep}"
+    )
+    error = str(attack(code).error)
+    assert error.startswith(("OSError: [Errno 28]", "OSError: [Errno 24]", "PermissionError", "OSError: more than"))
+
+
 def test_memory_keeps_nothing_of_earlier_programs(sandbox: Sandbox) -> None:
     """A program reads all memory near the heap that it inherited; pages that are not there only make write() fail."""
     mark = "".join(random.choices(string.ascii_letters, k=24))
