@@ -51,7 +51,7 @@ def value(text: str, point: int = 0) -> complex | None:
 
 def _same_to_many_digits(a: str, b: str) -> bool | None:
     """Doubles cannot tell 2^{60} from 2^{60}-1. None where so many digits don't tell either."""
-    from mpmath import mpc, workdps  # type: ignore[import-untyped]  (sympy's own arithmetic)
+    from mpmath import mpc, workdps  # sympy's own arithmetic
 
     with workdps(DIGITS):
         for point in range(POINTS):
@@ -129,11 +129,20 @@ class _Parser:
             elif token in ("/", ":", r"\div"):
                 self.take()
                 value /= self.power()
-            elif token[0].isdigit() and self.tokens[self.at - 1][-1].isdigit():
-                raise _Outside  # "3 1/2", "4 2": no product
+            elif self.is_no_product(token):
+                raise _Outside
             else:
                 value *= self.power()
         return sign * value
+
+    def is_no_product(self, token: str) -> bool:
+        """What stands side by side without being multiplied: `3 1/2`, `3\\frac{1}{2}`, `4 2`, `f(x)`, `I(0)`."""
+        before, behind = self.tokens[self.at - 1], "".join(self.tokens[self.at : self.at + 7])
+        if before[-1].isdigit():
+            return token[0].isdigit() or re.match(r"\\frac(\{\d+\}\{\d+\}|\d)", behind) is not None
+        return token == "(" and (
+            before in "fghFGHIPu" or (before.isalpha() and re.match(r"\(\d+\)", behind) is not None)
+        )
 
     def power(self) -> Any:
         base = self.atom()

@@ -88,7 +88,7 @@ def normal_form(answer: str) -> Normal:
     s = _PERCENT.sub(r"%", _DEGREES.sub("", _SPACE.sub(" ", s).strip()))
     s = _FULL_STOP.sub("", s)
     body, unit, measured = split_unit(multiplied(s))
-    letter = measured and s[len(body) :].isalpha() and len(s) - len(body) == 1 and s.isascii()
+    letter = measured and re.fullmatch(r"[a-zA-Z](?:\^.*)?", s[len(body) :]) is not None
     s = body
     s = re.sub(" +", " ", _TEXT.sub(r" \1 ", s)).strip()
     if currency := _CURRENCY.search(s):

@@ -101,6 +101,8 @@ def split_unit(s: str) -> tuple[str, str, bool]:
     for pattern, accepts in ((_BOXED, _unit_in_box), (_CHINESE, _unit_in_chinese), (_PLAIN, _unit_in_words)):
         unit = pattern.search(s)
         if unit and unit[1].strip(" ./") and accepts(s[: unit.start()], unit[1]):
+            if re.fullmatch(r"[a-zA-Z]\^.*", unit[0]) and unit[1] != "m":
+                continue  # 3s^2
             return s[: unit.start()].rstrip(), _name(unit[1]), True
     return s, "", False
 

@@ -149,6 +149,10 @@ def test_same_answers_are_equal(gold: str, answer: str) -> None:
         ("5", r"5\mathrm{i}"),
         ("-4", r"1-5\mathrm{i}"),
         ("4t", "4"),  # a variable, not tons
+        ("3s^2", "3"),
+        ("3", "3s^2"),
+        ("0", "I(0)"),
+        ("11", r"33\frac{1}{3}"),
         ("2", "2π"),
         ("12", r"1\,2"),
         ("12", "1\n2"),
