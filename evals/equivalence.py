@@ -31,6 +31,7 @@ _RELATION = re.compile(r"[<>]|\\(?:n[lg]eq|neq?|not|sim)(?![a-zA-Z])")
 _QUALIFIED = re.compile(
     r"\b(?:not|least|most|more than|less than|or more|or less|half|between|never|neither)\b", re.IGNORECASE
 )
+_MEASURES = re.compile(r"\d[a-z]{3,}\d")  # "5 hours 30 minutes"
 _PRIME = re.compile(r"'(?![a-zA-Z])|(?<![a-zA-Z])'")
 
 
@@ -78,7 +79,7 @@ def _says_otherwise(gold: str, normal: str, answer: str) -> bool:
     if len(answer) > MAX_BARE or value(gold) is None:
         return False
     one_number = len(re.findall(r"\d+", normal)) == 1
-    return bool(_RELATION.search(normal) or (one_number and _QUALIFIED.search(answer)))
+    return bool(_RELATION.search(normal) or _MEASURES.search(normal) or (one_number and _QUALIFIED.search(answer)))
 
 
 def judge_failures() -> Counter[str]:

@@ -40,46 +40,23 @@ euro euros
 degree degrees 度
 """
 _NAMES = {word: line.split()[0] for line in _TABLE.strip().splitlines() for word in line.split()}
-_BESIDE = {
-    "square",
-    "cubic",
-    "sq",
-    "cu",
-    "per",
-    "of",
-    "mph",
-    "kph",
-    "unit",
-    "units",
-    "people",
-    "students",
-    "way",
-    "ways",
-}
+_WORDS_BESIDE = "square cubic sq cu per of mph kph unit units people students way ways"
 # Behind these a number is no longer the answer that it was: "5 or more", "2 sin".
-_OTHERWISE = """
+_WORDS_OTHERWISE = """
 or and not but more less fewer greater least most than above below between approximately maybe either half third
 quarter quarters thirds halves dozen minus plus times over squared cubed choose mod modulo base factorial sin cos tan
 log sqrt wrong incorrect false hundred thousand million billion trillion negative
 """
+_BESIDE, _OTHERWISE = (frozenset(words.split()) for words in (_WORDS_BESIDE, _WORDS_OTHERWISE))
 _BOX = r"\\(?:text|textbf|textnormal|textrm|textit|mbox|mathrm|mathbf)\s*\{([^{}]*)\}"
 _POWER = r"(?:\^\{?[23]\}?)?$"
 _BOXED = re.compile(rf"(?:(?<=[\d}}%)])|(?<=\\pi))\s*{_BOX}{_POWER}")
 _PLAIN = re.compile(rf"(?<=[\d}}%)])([a-zA-Z./\s]*){_POWER}")
 _CHINESE = re.compile(rf"(?<=[\d}}%])\s*([\u4e00-\u9fff/]{{1,7}}){_POWER}")
 _NO_CHINESE_UNIT = re.compile(r"千(?![米克瓦卡])|百(?!分)|[十万亿几多半又或和与至到]")
-_TENS = {
-    "hundred": 2,
-    "thousand": 3,
-    "million": 6,
-    "billion": 9,
-    "trillion": 12,
-    "十": 1,
-    "百": 2,
-    "千": 3,
-    "万": 4,
-    "亿": 8,
-}
+_TENS = dict(hundred=2, thousand=3, million=6, billion=9, trillion=12) | dict(
+    zip("十百千万亿", (1, 2, 3, 4, 8), strict=True)
+)
 _FACTOR = re.compile(
     r"(?<=\d)\s*(?:\\text\s*\{\s*)?((?:hundred|thousand|million|billion|trillion)\b|万亿|[百千十]?[万亿]|"
     r"千(?![米克瓦卡])|百(?!分))"
@@ -115,10 +92,8 @@ def _name(unit: str) -> str:
 
 
 def _unit_in_box(_before: str, content: str) -> bool:
-    words = re.findall(r"[^\s./]+", content.replace("~", " "))
-    return not _means_otherwise(words) and all(
-        w in _NAMES or w in _BESIDE or (len(w) > 1 and w.isalpha()) for w in words
-    )
+    words = re.findall(r"[^\s./]+", content)
+    return not _OTHERWISE.intersection(words) and all(_known(w) or (len(w) > 1 and w.isalpha()) for w in words)
 
 
 def _unit_in_chinese(_before: str, unit: str) -> bool:
@@ -128,15 +103,11 @@ def _unit_in_chinese(_before: str, unit: str) -> bool:
 def _unit_in_words(before: str, unit: str) -> bool:
     """Known units may stand close to the number, nouns may not (`2abc`); a lone letter is often a variable (`6+9h`)."""
     words = re.findall(r"[a-zA-Z]+", unit)
-    if _means_otherwise(words) or not (unit[0].isspace() or _known(words[0])):
+    if _OTHERWISE.intersection(words) or not (unit[0].isspace() or _known(words[0])):
         return False
     if len(words) == 1 and len(words[0]) == 1 and not re.fullmatch(r"-?[\d.,/ ]+|-?\\frac\{?\d+\}?\{?\d+\}?", before):
         return words[0] in _NAMES and unit[0].isspace() and not re.search(r"[+-]", before[1:])
     return (_known(words[0]) or len(words[0]) > 3) and all(_known(w) or len(w) > 2 for w in words)
-
-
-def _means_otherwise(words: list[str]) -> bool:
-    return not set(words).isdisjoint(_OTHERWISE.split())
 
 
 def _known(word: str) -> bool:

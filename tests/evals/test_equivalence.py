@@ -165,6 +165,7 @@ def test_same_answers_are_equal(gold: str, answer: str) -> None:
         ("5", r"\ge 5"),
         ("5", r"\neq 5"),
         ("5", "at least 5"),
+        ("5", "5 hours 30 minutes"),
         ("5", r"5\text{ or }6"),
         ("5", r"\boxed{6} \boxed{5}"),
         ("1", r"0 \leq x \leq 1"),
@@ -178,6 +179,21 @@ def test_same_answers_are_equal(gold: str, answer: str) -> None:
 )
 def test_different_answers_are_not(gold: str, answer: str) -> None:
     assert not is_correct(gold, answer)
+
+
+@pytest.mark.parametrize(
+    "both",
+    [
+        "A or B", "A, B", "A; B", "A/B", "A and B", r"A\text{ or }B", r"A\quad B", r"A\vee B", "A|B", r"\{A,B\}", "[A,B]",
+        r"A\pm B", r"A\cup B", r"A\approx B", "A = B", r"x=A\text{ or }x=B", r"A\le x\le B", "A或B", "A、B", r"A\to B",
+        r"A\text{ (or }B)", r"\begin{cases}A\\B\end{cases}", r"A\boxed{B}", r"A\text{ hours }B\text{ minutes}", r"A\neq B",
+    ],
+)  # fmt: skip
+def test_an_answer_is_never_right_for_two_gold_answers(both: str) -> None:
+    """What RL would find first: to name several candidates."""
+    for a, b in (("5", "6"), (r"\frac{1}{2}", "3"), (r"\sqrt{2}", r"\pi")):
+        answer = rf"\boxed{{{both.replace('A', a).replace('B', b)}}}"
+        assert not (is_correct(a, answer) and is_correct(b, answer)), answer
 
 
 def test_nothing_is_not_an_answer() -> None:
