@@ -31,7 +31,7 @@ _RELATION = re.compile(r"[<>]|\\(?:n[lg]eq|neq?|not|sim)(?![a-zA-Z])")
 _QUALIFIED = re.compile(
     r"\b(?:not|least|most|more than|less than|or more|or less|half|between|never|neither)\b", re.IGNORECASE
 )
-_MEASURES = re.compile(r"\d[a-z]{3,}\d")  # "5 hours 30 minutes"
+_MEASURES = re.compile(r"^-?[\d.]+[a-z]{3,}[\d.]+$")  # "5 hours 30 minutes"
 _PRIME = re.compile(r"'(?![a-zA-Z])|(?<![a-zA-Z])'")
 
 

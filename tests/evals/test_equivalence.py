@@ -184,9 +184,10 @@ def test_different_answers_are_not(gold: str, answer: str) -> None:
 @pytest.mark.parametrize(
     "both",
     [
-        "A or B", "A, B", "A; B", "A/B", "A and B", r"A\text{ or }B", r"A\quad B", r"A\vee B", "A|B", r"\{A,B\}", "[A,B]",
+        "A or B", "A, B", "A; B", "A/B", "A and B", r"A\text{ or }B", r"A\quad B", r"A\vee B", "A|B", r"\{A,B\}",
         r"A\pm B", r"A\cup B", r"A\approx B", "A = B", r"x=A\text{ or }x=B", r"A\le x\le B", "A或B", "A、B", r"A\to B",
-        r"A\text{ (or }B)", r"\begin{cases}A\\B\end{cases}", r"A\boxed{B}", r"A\text{ hours }B\text{ minutes}", r"A\neq B",
+        r"A\text{ (or }B)", r"\begin{cases}A\\B\end{cases}", r"A\boxed{B}", r"A\text{ hours }B\text{ minutes}",
+        "[A,B]", r"A\neq B",
     ],
 )  # fmt: skip
 def test_an_answer_is_never_right_for_two_gold_answers(both: str) -> None:
