@@ -186,15 +186,15 @@ def _follow(child: int, kept: dict[int, Kept], deadline: float, walls: Walls) ->
     try:
         look = time.monotonic() + walls.look_every
         while (now := time.monotonic()) < deadline:
-            for fd, _ in poll.poll((min(deadline, look) - now) * 1000 + 1):
+            if now >= look:
+                if walls.too_many_files(child, sum(stream.length for stream in kept.values())):
+                    return "files"
+                look = now + walls.look_every
+            for fd, _ in poll.poll(max(0.0, min(deadline, look) - now) * 1000 + 1):  # below 0 it would wait for ever
                 if fd == process:
                     return "end"
                 if not _read(fd, kept[fd]):
                     poll.unregister(fd)
-            if time.monotonic() >= look:
-                if walls.too_many_files(child, sum(stream.length for stream in kept.values())):
-                    return "files"
-                look += walls.look_every
         return "timeout"
     finally:
         os.close(process)
