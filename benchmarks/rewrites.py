@@ -76,6 +76,7 @@ KEEP: dict[str, Rule] = {
     "minus in the numerator": fraction(lambda s, a, b: rf"\frac{{-{a}}}{{{b}}}" if s else None),
     r"a \cdot": matching(SURD, lambda m: rf"{m[1]} \cdot \sqrt{{{m[2]}}}" if m[1].lstrip("-") else None),
     "root as a power": matching(SURD, lambda m: rf"{m[1]}{m[2]}^{{1/2}}" if m[1] in ("", "-") else None),
+    "a unit": integer(lambda n: rf"{n}\text{{ cm}}"),
     "terms the other way round": matching(SUM, lambda m: f"{m[2]}+{m[1]}"),
 }
 
@@ -87,6 +88,12 @@ BREAK: dict[str, Rule] = {
     "a half added": integer(lambda n: f"{n}.5" if n >= 0 else None),
     "ten times": integer(lambda n: str(10 * n) if n else None),
     "plus one behind": integer(lambda n: f"{n}+1"),
+    "ten thousand times, in Chinese": integer(lambda n: f"{n}万" if n else None),
+    "a million times, in words": integer(lambda n: rf"{n}\text{{ million}}" if n else None),
+    "imaginary": integer(lambda n: rf"{n}\mathrm{{i}}" if n else None),
+    "a dash for the minus": integer(lambda n: f"–{n}" if n > 0 else None),
+    "an inequality": integer(lambda n: rf"\ge {n}"),
+    "in base twelve": integer(lambda n: rf"{n}_{{12}}" if abs(n) > 11 else None),
     "times two": lambda g: rf"2\left({g}\right)" if re.fullmatch(r"[1-9]\d*|\d*\\sqrt\{\d+\}", g) else None,
     "upside down": fraction(lambda s, a, b: rf"{s}\frac{{{b}}}{{{a}}}" if a not in (0, b) else None),
     "fraction's sign": fraction(lambda s, a, b: ("" if s else "-") + rf"\frac{{{a}}}{{{b}}}" if a else None),

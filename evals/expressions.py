@@ -8,42 +8,67 @@ same values at all points they are the same function, but for a set of measure n
 import cmath
 import hashlib
 import re
+from functools import lru_cache
+from typing import Any
 
 POINTS = 3
 LONGEST = 200  # characters
 DEEPEST = 30
-SAME, DIFFERENT = 1e-11, 1e-6  # relative gaps; between them lies what a parser has to decide
+DIFFERENT = 1e-6  # a relative gap in double precision
+DIGITS, SAME, LARGEST = 60, 1e-45, 1e40  # what is closer is worked out again with so many digits
 
 _WORD = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z]{3,}")  # "6and8" is no product of letters
-Values = tuple[complex, ...]  # one a point
 _TOKEN = re.compile(
     r"\s*(\d+\.?\d*|\.\d+|\\(?:frac|sqrt|cdot|times|div|pi|alpha|beta|gamma|theta|lambda|mu|phi|omega|infty)(?![a-zA-Z])|[a-zA-Z]"
-    r"|[-+*/^(){}\[\]])",
+    r"|[-+*/:^(){}\[\]])",
     re.ASCII,
 )
 
 
 def same_value(a: str, b: str) -> bool | None:
     """Whether two expressions have the same value everywhere; None when that cannot be told here."""
-    x, y = values(a), values(b)
-    if x is None or y is None:
-        return None
-    gaps = [abs(p - q) / max(1e-3, abs(p), abs(q)) for p, q in zip(x, y, strict=True)]
-    if max(gaps) > DIFFERENT:
-        return False
-    return True if max(gaps) < SAME and "." not in a + b else None
+    for point in range(POINTS):
+        x, y = value(a, point), value(b, point)
+        if x is None or y is None:
+            return None
+        if _gap(x, y) > DIFFERENT:
+            return False
+    return None if "." in a + b else _same_to_many_digits(a, b)
 
 
-def values(text: str) -> Values | None:
-    """The expression's value at every point, or None."""
+@lru_cache(maxsize=2000)
+def value(text: str, point: int = 0) -> complex | None:
+    """The expression's value at a point, or None."""
     tokens = _tokens(text)
     if not tokens:
         return None
     try:
-        found = tuple(_Parser(tokens, point).whole() for point in range(POINTS))
+        found: complex = _Parser(tokens, point, complex).whole()
     except (_Outside, ArithmeticError, ValueError):
         return None
-    return found if all(cmath.isfinite(v) for v in found) else None
+    return found if cmath.isfinite(found) else None
+
+
+def _same_to_many_digits(a: str, b: str) -> bool | None:
+    """Doubles cannot tell 2^{60} from 2^{60}-1. None where so many digits don't tell either."""
+    from mpmath import mpc, workdps  # sympy's own arithmetic
+
+    with workdps(DIGITS):
+        for point in range(POINTS):
+            try:
+                x, y = (_Parser(_tokens(s), point, mpc).whole() for s in (a, b))
+            except (_Outside, ArithmeticError, ValueError):
+                return None
+            if abs(x) > LARGEST:
+                return None
+            if _gap(x, y) > SAME:
+                return False
+    return True
+
+
+def _gap(x: Any, y: Any) -> Any:
+    """The relative gap; small values count as a thousandth."""
+    return abs(x - y) / max(1e-3, abs(x), abs(y))
 
 
 class _Outside(Exception):
@@ -64,12 +89,12 @@ def _tokens(text: str) -> list[str]:
 
 
 class _Parser:
-    """Recursive descent over the tokens, evaluating at one point."""
+    """Recursive descent over the tokens, evaluating at one point in the arithmetic of `number`."""
 
-    def __init__(self, tokens: list[str], point: int) -> None:
-        self.tokens, self.point, self.at, self.depth = list(tokens), point, 0, 0
+    def __init__(self, tokens: list[str], point: int, number: Any) -> None:
+        self.tokens, self.point, self.number, self.at, self.depth = list(tokens), point, number, 0, 0
 
-    def whole(self) -> complex:
+    def whole(self) -> Any:
         value = self.sum()
         if self.at < len(self.tokens):
             raise _Outside
@@ -82,7 +107,7 @@ class _Parser:
         self.at += 1
         return self.tokens[self.at - 1] if self.at <= len(self.tokens) else ""
 
-    def sum(self) -> complex:
+    def sum(self) -> Any:
         self.depth += 1
         if self.depth > DEEPEST:
             raise _Outside
@@ -92,7 +117,7 @@ class _Parser:
         self.depth -= 1
         return value
 
-    def product(self) -> complex:
+    def product(self) -> Any:
         sign = 1
         while self.peek() in ("+", "-"):
             sign = -sign if self.take() == "-" else sign
@@ -101,16 +126,25 @@ class _Parser:
             if token in ("*", r"\cdot", r"\times"):
                 self.take()
                 value *= self.power()
-            elif token in ("/", r"\div"):
+            elif token in ("/", ":", r"\div"):
                 self.take()
                 value /= self.power()
-            elif token[0].isdigit() and self.tokens[self.at - 1][-1].isdigit():
-                raise _Outside  # "3 1/2", "4 2": no product
+            elif self.is_no_product(token):
+                raise _Outside
             else:
                 value *= self.power()
         return sign * value
 
-    def power(self) -> complex:
+    def is_no_product(self, token: str) -> bool:
+        """What stands side by side without being multiplied: `3 1/2`, `3\\frac{1}{2}`, `4 2`, `f(x)`, `I(0)`."""
+        before, behind = self.tokens[self.at - 1], "".join(self.tokens[self.at : self.at + 7])
+        if before[-1].isdigit():
+            return token[0].isdigit() or re.match(r"\\frac(\{\d+\}\{\d+\}|\d)", behind) is not None
+        return token == "(" and (
+            before in "fghFGHIPu" or (before.isalpha() and re.match(r"\(\d+\)", behind) is not None)
+        )
+
+    def power(self) -> Any:
         base = self.atom()
         if self.peek() != "^":
             return base
@@ -120,10 +154,10 @@ class _Parser:
             raise _Outside  # a tower
         return base**exponent
 
-    def atom(self) -> complex:
+    def atom(self) -> Any:
         token = self.take()
         if token and (token[0].isdigit() or token[0] == "."):
-            return complex(float(token))
+            return self.number(token)
         if token in ("(", "{", "["):
             value = self.sum()
             if self.take() != {"(": ")", "{": "}", "[": "]"}[token]:
@@ -135,13 +169,13 @@ class _Parser:
         if token == r"\sqrt":
             return self.root()
         if token == r"\pi":
-            return complex(cmath.pi)
+            return self.pi()
         if token.isalpha() or (token.startswith("\\") and len(token) > 4):
-            return _letter(token, self.point)
+            return self.letter(token)
         raise _Outside
 
-    def root(self) -> complex:
-        degree = complex(2)
+    def root(self) -> Any:
+        degree = self.number(2)
         if self.peek() == "[":
             self.take()
             degree = self.sum()
@@ -152,7 +186,7 @@ class _Parser:
             raise _Outside  # which root is meant?
         return radicand ** (1 / degree)
 
-    def argument(self) -> complex:
+    def argument(self) -> Any:
         """A group in braces, or the one digit, letter or command that TeX takes."""
         token = self.peek()
         if token[:1].isdigit() and len(token) > 1:
@@ -162,13 +196,31 @@ class _Parser:
             return -self.argument()
         return self.atom()
 
+    def letter(self, name: str) -> Any:
+        """Its value; e and i are what they mean: had they been variables, equal functions agree there too."""
+        if name == "e":
+            return self.number(cmath.e) if self.number is complex else _constant("e")
+        real, imaginary = (0.0, 1.0) if name == "i" else _place(name, self.point)
+        return self.number(real, imaginary)
 
-def _letter(name: str, point: int) -> complex:
-    """The value of a letter: e and i are what they mean; had they been variables, equal functions agree there too."""
-    if name == "e":
-        return complex(cmath.e)
-    if name == "i":
-        return 1j
+    def pi(self) -> Any:
+        return self.number(cmath.pi) if self.number is complex else _constant("pi")
+
+
+def _constant(name: str) -> Any:
+    """To as many digits as mpmath works with now."""
+    import mpmath
+
+    return mpmath.mpc(getattr(mpmath, name))
+
+
+@lru_cache(maxsize=1000)
+def _place(name: str, point: int) -> tuple[float, float]:
+    """The value of a letter at a point, near the unit circle: there neither x^{50} nor the 1 in x^{50}+1 gets lost.
+
+    Each point has its third of the circle, so that every letter is somewhere left of zero: \\sqrt{x^2} is no x.
+    """
     digest = hashlib.sha256(f"{name} {point}".encode()).digest()
-    real, imaginary = (int.from_bytes(digest[i : i + 4], "little") / 2**32 for i in (0, 4))
-    return complex(4 * real - 2, imaginary - 0.5)
+    radius, angle = (int.from_bytes(digest[i : i + 4], "little") / 2**32 for i in (0, 4))
+    z = cmath.rect(0.9 + 0.2 * radius, cmath.tau * (point + angle) / POINTS)
+    return z.real, z.imag

@@ -15,8 +15,8 @@ Found = tuple[int, str]  # where the mark begins, the answer behind it
 MARKS: tuple["Method", ...] = ("boxed", "hash", "phrase")
 Method = Literal["boxed", "hash", "phrase", "output", "number", "choice", "index", "plain"]
 
-_BOXED = re.compile(r"\\+(?:boxed|fbox)\s*(?=\{)")
-_BOXED_BARE = re.compile(r"\\+boxed\s+([^\s$.,;{}]+)")
+_BOXED = re.compile(r"(?<!\\)\\+(?:boxed|fbox)\s*(?=\{)")  # the look behind: else a million backslashes take hours
+_BOXED_BARE = re.compile(r"(?<!\\)\\+boxed\s+([^\s$.,;{}]+)")
 _HASH = re.compile(r"####\s*([^\n]*)")
 _ENGLISH = re.compile(
     r"(?:final\s+answer|answer)\s*(?:is|are|:|=)+\s*(?:therefore|thus|then|equal to|:|\*\*)*\s*", re.I
@@ -33,7 +33,9 @@ _TEXT_BOX = re.compile(r"\\(?:text|mathrm|textbf|mathbf|boxed)\s*\{([^{}]*)\}")
 PROGRAMS = re.compile(r"^```(?:python|output).*?(?:^```[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _OUTPUT = re.compile(r"^```output\n(.*?)(?:^```|\Z)", re.DOTALL | re.MULTILINE)
 _LOOK_AT = 50  # marks of one kind, from the end; a text with more has gone astray
-_LONGEST_ANSWER = 1000  # characters; nothing longer is an answer
+_LONGEST_ANSWER = 1000  # characters behind "the answer is"; nothing longer is an answer
+_LONGEST_BOX = 10_000  # characters
+LONGEST_TEXT = 200_000  # characters, from the end
 _TOOL = re.compile(r"<<[^<>]*>>")  # GSM8K's calculator notes
 
 
@@ -46,6 +48,7 @@ def extract_answer(text: str, methods: Sequence[Method] = MARKS) -> str | None:
     last program of the text printed last; `number`, the last number of the text; `choice`, its last capital letter that
     stands alone; `index`, a whole number that counts the options from 0, as a letter; `plain`, the whole text.
     """
+    text = text[-LONGEST_TEXT:]
     prose = PROGRAMS.sub("", text) if "```" in text else text
     found = [hit for name in methods if name in MARKS and (hit := _LAST[name](prose)) is not None]
     if found:
@@ -75,10 +78,10 @@ def last_boxed(text: str) -> Found | None:
 
 
 def braced(text: str, start: int) -> str | None:
-    """What stands between the brace at `start` and its partner; None when that never comes. `\\{` is no brace."""
+    """What stands between the brace at `start` and its partner; None when that is not near. `\\{` is no brace."""
     depth = 0
     i = start
-    while i < len(text):
+    while i < min(len(text), start + _LONGEST_BOX):
         if text[i] == "\\":
             i += 1
         elif text[i] == "{":

@@ -114,7 +114,8 @@ def compare_outputs(execution: Execution, recorded: str | None) -> str:
 
 def compare_predictions(own: str | None, recorded: str) -> str:
     """`same`, or how the prediction differs from the recorded one."""
-    from evals.equivalence import is_correct, normalize
+    from evals.equivalence import is_correct
+    from evals.normal_form import normalize
 
     if own is None:
         return "none found here"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from evals.equivalence import normalize, parse_number
 from evals.metrics import (
     best_of_k,
     bootstrap_interval,
@@ -22,6 +21,8 @@ from evals.metrics import (
     weighted_maj_at_k,
     wilson_interval,
 )
+from evals.normal_form import normalize
+from evals.quantities import parse_number
 
 Line = dict[str, Any]
 

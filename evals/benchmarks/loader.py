@@ -14,8 +14,9 @@ from pydantic import PositiveInt, ValidationError, model_validator
 
 from evals.benchmarks.records import Choices, Fields, Problem, problem_of
 from evals.config import BenchmarkRun, Section
-from evals.equivalence import is_correct, normalize
+from evals.equivalence import is_correct
 from evals.extraction import Method, choice_letters, extract_answer
+from evals.normal_form import normalize
 from evals.prompts import (
     CHAT_STOP,
     PROGRAM_INSTRUCTIONS,

@@ -21,7 +21,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
 
-from evals.sandbox.execution import Execution, Limits, SandboxFailed
+from evals.sandbox.execution import Execution, Limits, SandboxFailed, verdict
 from evals.sandbox.walls import LAYERS
 
 START_LIMIT = 120.0  # seconds; importing sympy on a busy machine takes a while
@@ -125,7 +125,7 @@ class _Worker:
 
     def wait_until_ready(self) -> None:
         """Return when programs can be run; SandboxFailed when that will not be, or not safely."""
-        line = self._line(START_LIMIT)
+        line = self._line(time.monotonic() + START_LIMIT)
         if not line:
             assert self._process is not None and self._process.stderr is not None
             self._process.kill()
@@ -147,13 +147,16 @@ class _Worker:
         assert self._process.stdin is not None
         began = time.monotonic()
         try:
-            self._process.stdin.write(json.dumps({"code": code}).encode() + b"\n")
+            program = code.encode("utf-8", "surrogatepass")
+            self._process.stdin.write(len(program).to_bytes(8, "little") + program)
             self._process.stdin.flush()
-            line = self._line(self.limits.seconds + GRACE)
-        except BrokenPipeError:
-            line = b""
-        if line:
-            return Execution(**json.loads(line))
+            deadline = began + self.limits.seconds + GRACE
+            if line := self._line(deadline):
+                ending = json.loads(line)
+                stdout, report = (self._bytes(ending[name], deadline) for name in ("stdout", "report"))
+                return verdict(ending, stdout, report, self.limits)
+        except (BrokenPipeError, EOFError):
+            pass
         self._restart()
         return Execution("", "the sandbox worker died", "killed", time.monotonic() - began)
 
@@ -177,15 +180,28 @@ class _Worker:
                     pipe.close()
             self._process = None
 
-    def _line(self, seconds: float) -> bytes:
-        """The worker's next line; empty when it is gone or takes longer."""
-        assert self._process is not None and self._process.stdout is not None
-        fd, deadline = self._process.stdout.fileno(), time.monotonic() + seconds
-        while b"\n" not in self._read:
-            poll = select.poll()
-            poll.register(fd, select.POLLIN)
-            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000) or not (data := os.read(fd, 65_536)):
-                return b""
-            self._read += data
+    def _line(self, deadline: float) -> bytes:
+        """The worker's next line; empty when it is gone or does not write one before the deadline."""
+        try:
+            while b"\n" not in self._read:
+                self._more(deadline)
+        except EOFError:
+            return b""
         line, _, self._read = self._read.partition(b"\n")
         return line
+
+    def _bytes(self, size: int, deadline: float) -> bytes:
+        """The worker's next `size` bytes."""
+        while len(self._read) < size:
+            self._more(deadline)
+        data, self._read = self._read[:size], self._read[size:]
+        return data
+
+    def _more(self, deadline: float) -> None:
+        """Read what the worker has written; EOFError when it is gone or writes nothing before the deadline."""
+        assert self._process is not None and self._process.stdout is not None
+        fd, poll = self._process.stdout.fileno(), select.poll()
+        poll.register(fd, select.POLLIN)
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000) or not (data := os.read(fd, 65_536)):
+            raise EOFError
+        self._read += data

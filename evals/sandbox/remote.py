@@ -68,15 +68,16 @@ class RemoteSandbox:
     def _execution(self, result: dict[str, Any]) -> Execution:
         """SandboxFusion's run_result: status, return_code, stdout, stderr, execution_time."""
         kept = Kept(self.limits.output_bytes)
-        kept.add((result["stdout"] or "").encode())
+        kept.add(memoryview((result["stdout"] or "").encode("utf-8", "replace")))
+        stdout = b"".join(kept.parts()).decode("utf-8", "replace")
         seconds = float(result.get("execution_time") or 0.0)
         if result["status"] == "TimeLimitExceeded":
             error = f"TimeoutError: no end within {self.limits.seconds:g} seconds"
-            return Execution(kept.text(), error, "timeout", seconds)
+            return Execution(stdout, error, "timeout", seconds)
         code = result["return_code"]
         if not code:
-            return Execution(kept.text(), None, "ok", seconds)
+            return Execution(stdout, None, "ok", seconds)
         line = (result["stderr"] or "").strip().rsplit("\n", 1)[-1][: program.MAX_MESSAGE] or f"exit status {code}"
         if code < 0:
-            return Execution(kept.text(), line, "killed", seconds)
-        return Execution(kept.text(), line, "memory" if line.startswith("MemoryError") else "error", seconds)
+            return Execution(stdout, line, "killed", seconds)
+        return Execution(stdout, line, "memory" if line.startswith("MemoryError") else "error", seconds)

@@ -6,6 +6,7 @@ Every layer the kernel offers is used, for each covers what another one leaves o
 
 import os
 import resource
+import stat
 import subprocess
 from pathlib import Path
 
@@ -14,7 +15,11 @@ from evals.sandbox.execution import Limits
 
 LAYERS = ("namespaces", "user", "seccomp", "landlock")  # and rlimits, which are always there
 NOBODY = 65534
+FIRST_USER = 1_900_000_000  # from here on systemd and the container engines leave user ids alone
 OPEN_FILES = 64
+MOST_FILES = 1000
+WRITTEN = 8  # times its size a scratch folder may be written to
+LOOK_EVERY = 0.1  # seconds
 
 
 class Walls:
@@ -22,6 +27,7 @@ class Walls:
 
     def __init__(self, limits: Limits, layers: tuple[str, ...], base: Path) -> None:
         self.limits, self.scratch = limits, base
+        self._user = _user_of_its_own()
         self._readable = namespaces.readable_paths()
         self._kind: namespaces.Kind | None = None
         if "namespaces" in layers:
@@ -42,7 +48,7 @@ class Walls:
         """The layers in force, in words."""
         return [
             *([f"namespaces ({self._kind}): files, network, processes, ipc"] if self._kind else []),
-            *(["user nobody"] if self._become_nobody else []),
+            *(["user of its own"] if self._become_nobody else []),
             *(["seccomp"] if self._seccomp else []),
             *([f"landlock {self._landlock}"] if self._landlock else []),
             "no privileges",
@@ -61,7 +67,7 @@ class Walls:
             namespaces.build_root(self.scratch, self._readable, self.limits.file_bytes)
             self.scratch = namespaces.SCRATCH
         elif self._become_nobody:
-            self.scratch.chmod(0o777)
+            os.chown(self.scratch, self._user, self._user)
         if self._seccomp:
             seccomp.filter_program(1)  # remembered: the id of every program in a namespace of its own
         self._make_rules()
@@ -80,8 +86,8 @@ class Walls:
             resource.setrlimit(what, (value, value))
         if self._become_nobody:
             os.setgroups([])
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)  # which takes the capabilities along
+            os.setresgid(self._user, self._user, self._user)
+            os.setresuid(self._user, self._user, self._user)  # which takes the capabilities along
         else:
             kernel.drop_capabilities()
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
@@ -89,6 +95,20 @@ class Walls:
             landlock.restrict(self._rules)
         if self._seccomp:
             seccomp.restrict(os.getpid())
+
+    @property
+    def look_every(self) -> float:
+        """Seconds between two looks at the scratch folder."""
+        return 3600.0 if self._kind else LOOK_EVERY  # in a root of its own the folder cannot grow
+
+    def too_many_files(self, child: int, printed: int) -> bool:
+        """Whether the scratch folder, where it is no small file system of its own, has outgrown its limit.
+
+        Deleted files that are still open are not in the folder; so what `child` has written counts too, without the
+        `printed` bytes of its output.
+        """
+        most = self.limits.file_bytes
+        return self._kind is None and (_outgrown(self.scratch, most) or _written(child) - printed > WRITTEN * most)
 
     def clean(self) -> None:
         """After an execution: an empty scratch folder for the next one."""
@@ -127,6 +147,50 @@ class Walls:
         """Whether another user reaches Python's libraries; in a root of their own the folders above are open."""
         above = (parent for path in self._readable for parent in path.resolve().parents)
         return self._kind is not None or all(parent.stat().st_mode & 0o001 for parent in above)
+
+
+def _user_of_its_own() -> int:
+    """A user id that no other worker has, or nobody's where it has no meaning (in a user namespace with few ids)."""
+    user = FIRST_USER + os.getpid()
+    for name in ("uid_map", "gid_map"):
+        ranges = [[int(n) for n in line.split()] for line in Path("/proc/self", name).read_text().splitlines()]
+        if not any(first <= user < first + count for first, _, count in ranges):
+            return NOBODY
+    return user
+
+
+def _outgrown(scratch: Path, most: int) -> bool:
+    """Whether a folder holds more than `most` bytes, or more than MOST_FILES files; looks no further than that."""
+    left, seen, folders = most, 0, [str(scratch)]
+    while folders:
+        folder = folders.pop()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    seen += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    else:
+                        left -= entry.stat(follow_symlinks=False).st_blocks * 512
+                    if left < 0 or seen > MOST_FILES:
+                        return True
+        except FileNotFoundError:
+            continue  # just deleted
+        except PermissionError:
+            if os.stat(folder).st_mode & stat.S_IWUSR:
+                return True  # files may be made in it, but not counted
+        except OSError:
+            return True  # deeper than a path can say
+    return False
+
+
+def _written(process: int) -> int:
+    """Bytes that a process has written to files and pipes; 0 where that is not to be known."""
+    try:
+        counts = dict(line.split(": ") for line in Path(f"/proc/{process}/io").read_text().splitlines())
+    except OSError:
+        return 0
+    return max(int(counts["wchar"]), int(counts["write_bytes"]))  # the second knows what mapped memory has written
 
 
 def _empty(folder: Path) -> None:

@@ -1,9 +1,11 @@
 """Benchmarks as data: what the YAMLs say, what they make of records, and that gold answers judge themselves right."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from evals.benchmarks.loader import load, read_spec
@@ -210,3 +212,24 @@ def test_unknown_benchmark_lists_the_known_ones() -> None:
 def test_settings_refuse_a_benchmark_named_twice() -> None:
     with pytest.raises(ValidationError, match="names something twice"):
         EvalsConfig(benchmarks=[BenchmarkRun(name="math"), BenchmarkRun(name="math", limit=3)])
+
+
+def test_worked_examples_are_no_test_questions(repository: Path, shared_data: Path) -> None:
+    """No example shares as much as a third of its runs of six words (or Chinese characters) with a test question."""
+    examples = {
+        example["question"]: _runs(example["question"])
+        for path in (repository / "evals" / "benchmarks" / "few_shot").glob("*.yaml")
+        for example in yaml.safe_load(path.read_text())["examples"]
+    }
+    assert len(examples) == 8 + 4 + 6 + 5 + 5 + 4
+    files = [*(shared_data / "benchmarks").glob("*.jsonl"), shared_data / "math" / "test.jsonl"]
+    lines = {line for file in files for line in file.read_text().splitlines()}
+    for line in lines:
+        runs = _runs(line)
+        copied = [q for q, own in examples.items() if len(own & runs) > len(own) / 3]
+        assert not copied, line
+
+
+def _runs(text: str) -> set[tuple[str, ...]]:
+    words = re.findall(r"[a-z0-9]+|[\u4e00-\u9fff]", text.lower())
+    return {tuple(words[i : i + 6]) for i in range(len(words) - 5)}

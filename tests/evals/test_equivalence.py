@@ -2,6 +2,7 @@
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 
 from benchmarks.rewrites import BREAK, KEEP
 from evals import is_correct
-from evals.equivalence import judge_failures, normalize, parse_number, quick_verdict
+from evals.equivalence import judge_failures, quick_verdict
 from evals.extraction import extract_answer
+from evals.normal_form import normalize
+from evals.quantities import parse_number
 
 KINDS = [
     r"-\frac{7}{4}",
@@ -69,6 +72,31 @@ KINDS = [
         (r"\begin{pmatrix}1 & 2\\3 & 4\end{pmatrix}", r"\begin{pmatrix} 1&2 \\ 3&\frac{8}{2} \end{pmatrix}"),
         ("7", "First \\boxed{5}. That was wrong after a long second look at the whole problem. \\boxed{7}"),
         ("#### 72", "The answer is 72."),
+        ("5", "5 cm"),
+        ("15", "15 m/s"),
+        ("1000000", "100万"),
+        ("1450000", "$1.45 million"),
+        ("15", "十五"),
+        ("1/2", "二分之一"),
+        (r"\pi", "π"),
+        (r"10\sqrt{3}", "10√3"),
+        ("3+4i", r"3+4\mathrm{i}"),
+        ("1/3", r"0.\overline{3}"),
+        (r"\text{No}", "no"),
+        (r"\text{no solution}", r"\emptyset"),
+        ("B", r"\textbf{(B) }12"),
+        ("[0,1]", r"0 \leq x \leq 1"),
+        (r"(-\infty,2)\cup(3,\infty)", r"(3,\infty)\cup(-\infty,2)"),
+        ("(1,2),(3,4)", "(3,4),(1,2)"),
+        ("1,-2", r"1\text{ or }-2"),
+        ("x>3", r"(3,\infty)"),
+        ("2516_8", "2516_{8}"),
+        ("2516_8", "2516"),
+        ("$5$;$10$", "5; 10"),
+        ("$5$;$10$", "5，10"),
+        ("4t", "4t"),
+        ("2^{100}", "4^{50}"),
+        (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\begin{bmatrix} 1 & 2 \\ 3 & 4 \end{bmatrix}"),
     ],
 )
 def test_same_answers_are_equal(gold: str, answer: str) -> None:
@@ -111,10 +139,62 @@ def test_same_answers_are_equal(gold: str, answer: str) -> None:
         ("15", "6+9h"),  # Math-Verify takes the h for hours
         ("6", r"\begin{pmatrix}6\\1\end{pmatrix}"),
         ("7", r"\text{seven or so}"),
+        ("5 m", "5 cm"),
+        ("5米", "5厘米"),
+        ("$5", "5 cents"),
+        ("15", "15万"),
+        ("15", r"15\text{ million}"),
+        ("15", "15 thousand"),
+        ("5", "–5"),  # an en dash
+        ("5", r"5\mathrm{i}"),
+        ("-4", r"1-5\mathrm{i}"),
+        ("4t", "4"),  # a variable, not tons
+        ("3s^2", "3"),
+        ("3", "3s^2"),
+        ("0", "I(0)"),
+        ("11", r"33\frac{1}{3}"),
+        ("2", "2π"),
+        ("12", r"1\,2"),
+        ("12", "1\n2"),
+        ("2516_8", "2516_7"),
+        ("10", "10_2"),
+        ("2^{60}", "2^{60}-1"),
+        ("x^{50}", "x^{50}+1"),
+        ("$5$;$10$", "10"),
+        ("$5$;$10$", "10;5"),
+        ("5", r"\ge 5"),
+        ("5", r"\neq 5"),
+        ("5", "at least 5"),
+        ("5", "5 hours 30 minutes"),
+        ("5", r"5\text{ or }6"),
+        ("5", r"\boxed{6} \boxed{5}"),
+        ("1", r"0 \leq x \leq 1"),
+        ("3", "3'"),
+        ("B", "(A) B"),
+        ("B", "A or B"),
+        ("[0,1]", "0 < x < 1"),
+        ("2x-1", r"\begin{pmatrix}2x-1\end{pmatrix}"),
+        (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\begin{pmatrix} 1 & 3 \\ 2 & 4 \end{pmatrix}"),
     ],
 )
 def test_different_answers_are_not(gold: str, answer: str) -> None:
     assert not is_correct(gold, answer)
+
+
+@pytest.mark.parametrize(
+    "both",
+    [
+        "A or B", "A, B", "A; B", "A/B", "A and B", r"A\text{ or }B", r"A\quad B", r"A\vee B", "A|B", r"\{A,B\}",
+        r"A\pm B", r"A\cup B", r"A\approx B", "A = B", r"x=A\text{ or }x=B", r"A\le x\le B", "A或B", "A、B", r"A\to B",
+        r"A\text{ (or }B)", r"\begin{cases}A\\B\end{cases}", r"A\boxed{B}", r"A\text{ hours }B\text{ minutes}",
+        "[A,B]", r"A\neq B",
+    ],
+)  # fmt: skip
+def test_an_answer_is_never_right_for_two_gold_answers(both: str) -> None:
+    """What RL would find first: to name several candidates."""
+    for a, b in (("5", "6"), (r"\frac{1}{2}", "3"), (r"\sqrt{2}", r"\pi")):
+        answer = rf"\boxed{{{both.replace('A', a).replace('B', b)}}}"
+        assert not (is_correct(a, answer) and is_correct(b, answer)), answer
 
 
 def test_nothing_is_not_an_answer() -> None:
@@ -135,6 +215,23 @@ def test_bombs_cost_seconds_and_count_as_wrong(bomb: str) -> None:
     assert not is_correct("7", rf"\boxed{{{bomb}}}")
     assert time.monotonic() - began < 30.0  # the limit, and the start of a new judge
     assert is_correct("x+1", "1+x")  # the judge lives, or lives again
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\\\\" * 500_000, r"\boxed{" * 150_000, "1 " * 500_000, r"\text{" * 200_000, "(\\n" * 300_000, "1," * 500_000],
+)
+def test_a_million_characters_take_no_time(text: str) -> None:
+    began = time.process_time()
+    quick_verdict("7", text)
+    quick_verdict("7", rf"\boxed{{{text}}}")
+    assert time.process_time() - began < 2.0
+
+
+def test_a_killed_check_loses_no_other() -> None:
+    pairs = [("x+1", "1+x"), (r"\sin x", r"\sin{x}"), ("13", r"\boxed{(9^{9^{9^9}})!}"), (r"\cos x", r"\cos{x}")]
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(lambda p: is_correct(*p), pairs)) == [True, True, False, True]
 
 
 def test_a_check_without_a_verdict_is_counted() -> None:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from evals.expressions import same_value, values
+from evals.expressions import same_value, value
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,14 @@ def test_other_functions(a: str, b: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "3 1/2", "2^10", "1,2", "x=5", "x_1", r"\sin x", "6and8", "50%", r"\sqrt[3]{-8}", "1/0", "(1", "1)", "^2",
+        "", "3 1/2", r"2+3\frac{1}{2}", "f(x)", "I(0)+1",
+        "2^10", "1,2", "x=5", "x_1", r"\sin x", "6and8", "50%", r"\sqrt[3]{-8}", "1/0", "(1", "1)", "^2",
         "+", "x" * 201,
         "(" * 100 + "1" + ")" * 100, "2^{1001}", r"10^{300}\cdot10^{300}", r"\frac{1}", "__import__('os')",
     ],
 )  # fmt: skip
 def test_what_lies_outside_the_grammar_has_no_value(text: str) -> None:
-    assert values(text) is None
+    assert value(text) is None
 
 
 def test_decimals_are_only_told_apart() -> None:
@@ -67,9 +68,9 @@ def test_values_are_those_of_python(seed: int = 7) -> None:
     rng = random.Random(seed)
     for _ in range(200):
         a, b, c, d = (rng.randint(1, 99) for _ in range(4))
-        found = values(rf"\frac{{{a}+{b}\sqrt{{{c}}}}}{{{d}}}-{a}^{{2}}/{b}")
+        found = value(rf"\frac{{{a}+{b}\sqrt{{{c}}}}}{{{d}}}-{a}^{{2}}/{b}")
         assert found is not None
-        assert found[0] == pytest.approx((a + b * c**0.5) / d - a**2 / b, rel=1e-13)
+        assert found == pytest.approx((a + b * c**0.5) / d - a**2 / b, rel=1e-13)
 
 
 def test_hostile_text_costs_nothing() -> None:
@@ -82,5 +83,5 @@ def test_hostile_text_costs_nothing() -> None:
         "x" * 100_000,
         "-" * 200,
     ):
-        values(text)
+        value(text)
     assert time.monotonic() - began < 1.0

@@ -2,7 +2,9 @@
 
 import json
 import os
+import random
 import shutil
+import string
 import subprocess
 import sys
 import threading
@@ -262,6 +264,94 @@ def test_forged_reports_and_closed_streams_harm_nobody_else(attack: Any) -> None
     attack("import sys\nsys.stdout.close()\nsys.stdout = None\nprint(1)")
 
 
+@pytest.mark.parametrize(
+    "report", ['["error", 5]', '["ok", "text"]', '["error", {}]', "[[], null]", "[" * 7000, "1", '["gone", null]']
+)
+def test_forged_report_is_no_report(attack: Any, report: str) -> None:
+    execution = attack(f"import os\nos.write(3, {report.encode()!r})\nos._exit(0)")
+    assert (execution.status, execution.error) == ("killed", "the program ended without a report")
+
+
+def test_any_signal_can_end_a_program(attack: Any) -> None:
+    for number in (9, 11, 40):  # the last has no name
+        assert attack(f"import os\nos.kill(os.getpid(), {number})\nos.abort()").status == "killed"
+
+
+def test_error_can_be_written_to_a_file(attack: Any) -> None:
+    assert str(attack("raise ValueError('\\ud800')").error).encode() == b"ValueError: ?"
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        "resource.prlimit(p, resource.RLIMIT_NOFILE, (9, 9))",
+        "os.sched_setaffinity(p, {0})",
+        "os.setpriority(os.PRIO_PROCESS, p, 19)",
+        "os.sched_setscheduler(p, os.SCHED_IDLE, os.sched_param(0))",
+        "fcntl.fcntl(1, 8, p)",  # F_SETOWN: whom the file's signals go to
+        "fcntl.fcntl(1, 10, 9)",  # F_SETSIG: which signal
+    ],
+)
+def test_other_processes_cannot_be_touched(same_user: Sandbox, act: str) -> None:
+    """Not even those of the same user, without namespaces around them: the worker, another pool's, this process."""
+    code = f"import fcntl, os, resource, sys\nfor p in (os.getppid(), {os.getpid()}):\n    {act}"
+    for _ in range(2):
+        assert failed_with(same_user.run(code), "PermissionError")
+
+
+@pytest.fixture(scope="module")
+def same_user() -> Iterator[Sandbox]:
+    """Programs that run under the user id of this process: only seccomp and Landlock stand between them."""
+    try:
+        with Sandbox(LIMITS, workers=1, layers=("seccomp", "landlock")) as running:
+            yield running
+    except SandboxFailed as error:
+        pytest.skip(str(error))
+
+
+def test_scratch_folder_takes_no_heap_of_files(attack: Any) -> None:
+    many = "import time\nfor i in range(10**4): open(str(i), 'wb').write(bytes(9**5))\ntime.sleep(9)"
+    execution = attack(many)
+    assert str(execution.error).startswith(("OSError: [Errno 28]", "OSError: more than 1048576 bytes in files"))
+
+
+@pytest.mark.parametrize(
+    "keep",
+    ["kept.append(f)", "kept.append(mmap.mmap(f.fileno(), 4096))", "os.posix_fallocate(f.fileno(), 0, 9 * 10**5)"],
+)
+def test_deleted_files_fill_no_disk(attack: Any, keep: str) -> None:
+    code = (
+        "import mmap, os\nkept = []\nfor i in range(10**5):\n    f = open('x', 'w+b', buffering=0)\n"
+        f"    f.write(bytes(9 * 10**5))\n    os.remove('x')\n    {keep}"
+    )
+    error = str(attack(code).error)
+    assert error.startswith(("OSError: [Errno 28]", "OSError: [Errno 24]", "PermissionError", "OSError: more than"))
+
+
+def test_memory_keeps_nothing_of_earlier_programs() -> None:
+    """A program reads all memory near the heap that it inherited; pages that are not there only make write() fail."""
+    mark = "".join(random.choices(string.ascii_letters, k=24))
+    scan = f"""
+import ctypes, os
+libc = ctypes.CDLL(None)
+libc.sbrk.restype = ctypes.c_void_p
+libc.write.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
+r, w = os.pipe()
+shifted = {bytes(ord(c) + 1 for c in mark)!r}  # not as it was: it must not find itself
+table = bytes((i + 1) % 256 for i in range(256))
+found = pages = 0
+for middle in (libc.sbrk(0), id(object()), id(os)):
+    for page in range((middle >> 12) - 2000, (middle >> 12) + 2000):
+        if libc.write(w, page << 12, 4096) == 4096:
+            pages += 1
+            found += shifted in os.read(r, 4096).translate(table)
+print(pages > 300, found)
+"""
+    with Sandbox(Limits(seconds=60, cpu_seconds=60), workers=1) as patient:
+        patient.run(f"print({mark!r} * 50)\n1 / 0 # {mark}")
+        assert patient.run(scan).stdout == "True 0\n"
+
+
 # --- the pool --------------------------------------------------------------------------------------------------------
 
 
@@ -270,6 +360,15 @@ def test_results_have_the_programs_order() -> None:
         codes = [f"import time\ntime.sleep({0.2 if i % 5 == 0 else 0})\nprint({i})" for i in range(20)]
         assert [e.stdout for e in pool.run_many(codes)] == [f"{i}\n" for i in range(20)]
         assert pool.run_many([]) == []
+
+
+def test_workers_are_different_users() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give each worker a user id of its own")
+    with Sandbox(LIMITS, workers=2) as pool:
+        users = {e.stdout for e in pool.run_many(["import os, time\ntime.sleep(.3)\nprint(os.getuid())"] * 2)}
+    assert len(users) == 2
+    assert "0\n" not in users
 
 
 def test_dead_worker_is_replaced_and_nothing_is_left_at_the_end() -> None:
