@@ -63,13 +63,14 @@ def matching_text(text: str) -> str:
     - no commas within a number: 1,000, 1{,}000
 
     >>> matching_text("Ja\u200bnet’s \\left(\\frac{\\pi}{2}\\right) is 1{,}500")
-    'janet’s  (  { π }{2} ) is 1500'
+    'janet’s  ( { π }{2} ) is 1500'
     """
     if not text.isascii():
         text = _UNSEEN.sub(_seen, unicodedata.normalize("NFKC", text))
+    text = text.casefold()
     if "\\" in text:
         text = _COMMAND.sub(_sign, text.replace("{,}", ",").replace(r",\!", ","))
-    return _GROUPING.sub("", text).casefold()
+    return _GROUPING.sub("", text)
 
 
 def is_chinese(text: str) -> bool:
@@ -88,19 +89,19 @@ _SEEN_AS = {
 }
 _UNSEEN = re.compile(f"[{''.join(_SEEN_AS)}]")
 _GROUPING = re.compile(r",(?<=[0-9],)(?=[0-9]{3}(?![0-9]))")
-_COMMAND = re.compile(r"\\(?:begin|end)\s*\{[^{}\n]*\}|\\([A-Za-z]+)")
+_COMMAND = re.compile(r"\\(?:begin|end)\s*\{[^{}\n]*\}|\\([a-z]+)")
 _SIGN = {
-    tex[1:]: unicodedata.normalize("NFKC", sign)
+    tex[1:].lower(): unicodedata.normalize("NFKC", sign).casefold()
     for sign, tex in (GREEK | SIGNS).items()
     if tex[:1] == "\\" and tex[1:].isalpha()
 }
 # Commands that set, space or draw: the Unicode form of the same formula has no letters for them.
 _LAYOUT = frozenset(
-    """left right middle big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr displaystyle textstyle scriptstyle limits
-    nolimits quad qquad thinspace medspace thickspace enspace space hspace vspace hfill phantom text textbf textit textrm
-    textsf texttt mathrm mathbf mathit mathbb mathcal mathsf mathtt mathfrak mathscr boldsymbol bm operatorname mbox hbox rm
-    bf it sf tt frac dfrac tfrac cfrac sqrt over le ge ne lt gt dots dotsc dotsb colon mid lvert rvert vert lbrace rbrace
-    degree tag label nonumber hline""".split()  # noqa: SIM905
+    """left right middle big bigg bigl bigr biggl biggr displaystyle textstyle scriptstyle limits nolimits quad qquad
+    thinspace medspace thickspace enspace space hspace vspace hfill phantom text textbf textit textrm textsf texttt mathrm
+    mathbf mathit mathbb mathcal mathsf mathtt mathfrak mathscr boldsymbol bm operatorname mbox hbox rm bf it sf tt frac
+    dfrac tfrac cfrac sqrt over le ge ne lt gt dots dotsc dotsb colon mid lvert rvert vert lbrace rbrace degree tag label
+    nonumber hline""".split()  # noqa: SIM905
 )
 
 

@@ -121,7 +121,10 @@ HARD_LINES = [
 def test_scores_are_those_of_fasttext(tmp_path: Path, repository: Path) -> None:
     """The folded model against fastText's own `predict` on the same lines: texts it learned, real pages, odd lines."""
     pages = [t for _, t in extract_pages(str(repository / "examples/pages.warc.gz"), ReadConfig(), lambda reason: None)]
-    formulas, prose = [t for t in pages if "$" in t or "\\(" in t], [t for t in pages if "$" not in t and "\\(" not in t]
+    formulas, prose = (
+        [t for t in pages if "$" in t or "\\(" in t],
+        [t for t in pages if "$" not in t and "\\(" not in t],
+    )
     for word_ngrams in (1, 3):
         file = tmp_path / "classifier.bin"
         config = CONFIG.model_copy(update={"word_ngrams": word_ngrams, "lr": 0.1, "epochs": 30})
