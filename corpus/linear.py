@@ -9,9 +9,9 @@ mean is the mean of the products:
 So each vector is reduced to the number s_i, once. Where fastText reads 256 numbers a feature from 2 GB, a score reads
 one from 9 MB, which stay in a core's cache; processes then do not wait for the same memory.
 
-A feature is found as fastText 0.9.3 finds it: a word by its text; an n-gram of the words w_1 .. w_n (the end of the line
-is a word too) by the hash (..(h_1 * K + h_2) * K ..) + h_n modulo 2^64, modulo the number of buckets, where h_i is the
-32-bit FNV-1a hash of a word, taken as signed.
+A feature is found as fastText 0.9.3 finds it: a word by its text; an n-gram of the words w_1 .. w_n (the end of the
+line is a word too) by the hash (..(h_1 * K + h_2) * K ..) + h_n modulo 2^64, modulo the number of buckets, where h_i is
+the 32-bit FNV-1a hash of a word, taken as signed.
 """
 
 from collections.abc import Sequence
