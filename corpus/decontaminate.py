@@ -4,8 +4,8 @@ Comes in: benchmark files, then texts. Goes out: for a contaminated text the fir
 
 A text is contaminated when it contains any 10 consecutive tokens of a benchmark text, or the whole of a benchmark text
 of 3 to 9 tokens. Tokens are those of `normalize.for_matching`. The hashes of all n-grams of a text (`corpus.hashing`)
-are one array, looked up in the sorted hashes of the index: the cost does not grow with the number of problems, and a hit
-is confirmed token by token.
+are one array, looked up in the sorted hashes of the index: the cost does not grow with the number of problems. A hit is
+confirmed token by token.
 """
 
 import json

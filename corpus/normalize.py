@@ -99,8 +99,8 @@ _SIGN = {
 _LAYOUT = frozenset(
     """left right middle big bigg bigl bigr biggl biggr displaystyle textstyle scriptstyle limits nolimits quad qquad
     thinspace medspace thickspace enspace space hspace vspace hfill phantom text textbf textit textrm textsf texttt
-    mathrm mathbf mathit mathbb mathcal mathsf mathtt mathfrak mathscr boldsymbol bm operatorname mbox hbox rm bf it sf tt
-    frac dfrac tfrac cfrac sqrt over le ge ne lt gt dots dotsc dotsb colon mid lvert rvert vert lbrace rbrace degree
+    mathrm mathbf mathit mathbb mathcal mathsf mathtt mathfrak mathscr boldsymbol bm operatorname mbox hbox rm bf it sf
+    tt frac dfrac tfrac cfrac sqrt over le ge ne lt gt dots dotsc dotsb colon mid lvert rvert vert lbrace rbrace degree
     tag label nonumber hline""".split()  # noqa: SIM905
 )
 

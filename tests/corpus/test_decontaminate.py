@@ -16,7 +16,10 @@ from stage import UsageError
 
 PROBLEM = "Janet's ducks lay 16 eggs per day. She eats three for breakfast every morning and bakes muffins."
 CHINESE = "妈咪买了3盒茶叶，一盒茶叶有6小包，一共买了多少小包茶叶？"
-FORMULA = r"Evaluate $\left(\frac{\pi}{2}\right)^2 \times 1,\!500 - \sqrt{x^2 + \varepsilon}$ when $x \leq 4$ and $\varepsilon \geq 9$."
+FORMULA = (
+    r"Evaluate $\left(\frac{\pi}{2}\right)^2 \times 1,\!500 - \sqrt{x^2 + \varepsilon}$ "
+    r"when $x \leq 4$ and $\varepsilon \geq 9$."
+)
 SHORT = "What is the derivative of tan?"  # six tokens
 AROUND = "An unrelated sentence that stands before the planted text in this page. {} And another one behind it."
 
