@@ -40,11 +40,11 @@ class Trained:
     held_out: HeldOut
 
 
-def load(file: str | Path) -> LinearModel:
-    """A model that `train` wrote."""
+def load(file: str | Path, characters: int | None) -> LinearModel:
+    """A model that `train` wrote, with the `characters` it was trained with."""
     import fasttext
 
-    return fold(fasttext.load_model(str(file)), POSITIVE)
+    return fold(fasttext.load_model(str(file)), POSITIVE, characters)
 
 
 def train(examples: Iterable[Example], config: ClassifierConfig, seed: int, model: Path) -> Trained:
@@ -58,7 +58,7 @@ def train(examples: Iterable[Example], config: ClassifierConfig, seed: int, mode
                 held_out.append((label, text))
             else:
                 counts[label] += 1
-                f.write(f"{label} {for_classifier(text)}\n")
+                f.write(f"{label} {for_classifier(text, config.characters)}\n")
     with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as fresh:
         trained = fresh.submit(_fit, lines, config, seed, model).result()
     lines.unlink()
@@ -108,7 +108,7 @@ def _fit(lines: Path, config: ClassifierConfig, seed: int, model: Path) -> Linea
             raise UsageError(f"corpus.classifier: training diverged; lower lr (it is {config.lr})") from None
         raise
     trained.save_model(str(model))
-    return fold(trained, POSITIVE)
+    return fold(trained, POSITIVE, config.characters)
 
 
 def _share(text: str, seed: int) -> float:

@@ -30,20 +30,26 @@ LONG = 64  # characters; longer tokens are looked up each time
 
 
 class LinearModel:
-    """The weights of a model's words and n-gram buckets; `words` in fastText's order."""
+    """The weights of a model's words and n-gram buckets; `words` in fastText's order.
 
-    def __init__(self, words: list[str], weights: npt.NDArray[np.float32], bucket: int, word_ngrams: int) -> None:
-        self.words, self.bucket, self.word_ngrams = words, bucket, word_ngrams
+    `characters`: of a longer text it scores pieces, as `normalize.classifier_tokens` says; the same as in training.
+    """
+
+    def __init__(
+        self, words: list[str], weights: npt.NDArray[np.float32], bucket: int, word_ngrams: int, characters: int | None
+    ) -> None:
+        self.words, self.bucket, self.word_ngrams, self.characters = words, bucket, word_ngrams, characters
         # [1 + words + bucket]: in front the weight of a word that the model does not know
         self.weights = weights
         self._known = _Known(words)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LinearModel, (self.words, self.weights, self.bucket, self.word_ngrams)
+        return LinearModel, (self.words, self.weights, self.bucket, self.word_ngrams, self.characters)
 
     def score(self, texts: Sequence[str]) -> Scores:
         """Probability of the positive label for each text."""
-        return np.array([self.score_tokens(classifier_tokens(text)) for text in texts], dtype=np.float64)
+        lines = (classifier_tokens(text, self.characters) for text in texts)
+        return np.array([self.score_tokens(line) for line in lines], dtype=np.float64)
 
     def score_tokens(self, tokens: list[str]) -> float:
         """The score of one line of tokens; 0 when the model knows none of its features."""
@@ -60,14 +66,14 @@ class LinearModel:
         return 1 / (1 + float(np.exp(-total / features))) if features else 0.0
 
 
-def fold(model: Any, positive: str) -> LinearModel:
+def fold(model: Any, positive: str, characters: int | None) -> LinearModel:
     """The LinearModel of a fastText model with two labels, trained without subwords and with softmax."""
     settings, output = model.f.getArgs(), model.get_output_matrix()
     sign = 1 if model.get_labels()[0] == positive else -1
     vectors = np.asarray(model.f.getInputMatrix())  # [words + bucket, dim], not copied
     weights = np.zeros(1 + len(vectors), dtype=np.float32)
     np.matmul(vectors, sign * (output[0] - output[1]), out=weights[1:])
-    return LinearModel(model.get_words(), weights, settings.bucket, settings.wordNgrams)
+    return LinearModel(model.get_words(), weights, settings.bucket, settings.wordNgrams, characters)
 
 
 class _Known(dict[str, int]):

@@ -11,20 +11,25 @@ import unicodedata
 from corpus.mathml_signs import GREEK, SIGNS
 
 CJK = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Chinese characters: extension A, unified, compatibility
+PIECES = 4  # of a long text are read by the classifier
 _CJK_CHARACTER = re.compile(f"[{CJK}]")
-# NUL ends a word for fastText. The second pattern is the first one's on ASCII, twice as fast.
-_CLASSIFIER_TOKEN = re.compile(rf"[^\W\d_{CJK}]+|\\[A-Za-z]+|\d+|[{CJK}]|[^\w\s\0]")
+# NUL ends a word for fastText. What is frequent comes first; the second pattern is the first one's on ASCII.
+_CLASSIFIER_TOKEN = re.compile(
+    rf"[A-Za-z]+[^\W\d_{CJK}]*|\\[A-Za-z]+|[0-9]+\d*|[!-\[\]-^`{{-~]|[{CJK}]|[^\W\d_{CJK}]+|\d+|[^\w\s\0]"
+)
 _ASCII_CLASSIFIER_TOKEN = re.compile(r"[A-Za-z]+|\\[A-Za-z]+|[0-9]+|[^\w\s\0]", re.ASCII)
 _MATCHING_TOKEN = re.compile(rf"[{CJK}]|[^\W\d_{CJK}]+|\d+")
 _LETTER = re.compile(r"[^\W\d_]")
 
 
-def classifier_tokens(text: str) -> list[str]:
+def classifier_tokens(text: str, characters: int | None = None) -> list[str]:
     r"""The tokens of a text: words, numbers, TeX commands (`\frac`), punctuation marks, single Chinese characters.
 
     Unicode NFKC makes full-width letters and digits plain ones. What a token is called is `classifier_word`'s: apart,
-    because a scorer looks it up once for all times that the token occurs.
+    because a scorer looks it up once for all times that the token occurs. Of a text longer than `characters`, four
+    pieces of together as many are taken, the first at its start, the last at its end, the others evenly between.
     """
+    text = _pieces(text, characters)
     if text.isascii():
         return _ASCII_CLASSIFIER_TOKEN.findall(text)
     return _CLASSIFIER_TOKEN.findall(unicodedata.normalize("NFKC", text))
@@ -35,13 +40,13 @@ def classifier_word(token: str) -> str:
     return "0" if token.isdigit() else token.lower()
 
 
-def for_classifier(text: str) -> str:
+def for_classifier(text: str, characters: int | None = None) -> str:
     r"""The line that fastText is trained on: the words of the text, separated by single spaces.
 
     >>> for_classifier("Let $x^2 = 16$.\n\\frac{１}{2} 求和")
     'let $ x ^ 0 = 0 $ . \\frac { 0 } { 0 } 求 和'
     """
-    return " ".join(map(classifier_word, classifier_tokens(text)))
+    return " ".join(map(classifier_word, classifier_tokens(text, characters)))
 
 
 def for_matching(text: str) -> list[str]:
@@ -103,6 +108,14 @@ _LAYOUT = frozenset(
     tt frac dfrac tfrac cfrac sqrt over le ge ne lt gt dots dotsc dotsb colon mid lvert rvert vert lbrace rbrace degree
     tag label nonumber hline""".split()  # noqa: SIM905
 )
+
+
+def _pieces(text: str, characters: int | None) -> str:
+    if characters is None or len(text) <= characters:
+        return text
+    size = characters // PIECES
+    starts = [(len(text) - size) * n // (PIECES - 1) for n in range(PIECES)]
+    return "\n".join(text[start : start + size] for start in starts)
 
 
 def _seen(found: re.Match[str]) -> str:

@@ -131,10 +131,10 @@ def test_scores_are_those_of_fasttext(tmp_path: Path, repository: Path) -> None:
         examples = interleave(MATHS + formulas, OTHER + prose, len(OTHER + prose))
         folded, peer = train(examples, config, 1, file).model, fasttext.load_model(str(file))
         texts = [*MATHS, *OTHER, *pages, *HARD_LINES]
-        labels, probabilities = peer.predict([for_classifier(t) for t in texts], k=2)
+        labels, probabilities = peer.predict([for_classifier(t, config.characters) for t in texts], k=2)
         expected = [dict(zip(ls, ps, strict=True))[POSITIVE] for ls, ps in zip(labels, probabilities, strict=True)]
         np.testing.assert_allclose(folded.score(texts), expected, atol=3e-5)  # predict itself adds 1e-5
-        np.testing.assert_array_equal(load(file).score(texts), folded.score(texts))
+        np.testing.assert_array_equal(load(file, config.characters).score(texts), folded.score(texts))
         assert np.ptp(folded.score(texts)) > 0.9
 
 
