@@ -3,10 +3,10 @@
     python benchmarks/corpus_classify.py [--input 'crawl/*.warc.gz'] [--rounds 3] [--every 4]
 
 The model is trained here, with the paper's settings for its size, on the demo's seed and some of the pages. Both
-filters get extracted texts in memory and one core. They split a text into words each in its own way: datatrove takes out
-the line breaks and no more, mathmill reads `classifier.characters` of a long page. fastText's own `predict` on mathmill's
-words must keep the pages that mathmill keeps. Last, the stage's own scoring, pages on disk, with one process and with
-two, start of the processes included.
+filters get extracted texts in memory and one core. They split a text into words each in its own way: datatrove takes
+out the line breaks and no more, mathmill reads `classifier.characters` of a long page. fastText's own `predict` on
+mathmill's words must keep the pages that mathmill keeps. Last, the stage's own scoring, pages on disk, with one process
+and with two, start of the processes included.
 """
 
 import argparse
