@@ -1,6 +1,6 @@
 """Near-duplicate removal: mathmill's MinHash-LSH against datatrove's, on the same pages, in the same run, on one core.
 
-    python benchmarks/corpus_dedup.py --input 'crawl/*.warc.gz' [--rounds 3] [--every 1]
+    python benchmarks/corpus_dedup.py [--input 'crawl/*.warc.gz'] [--rounds 3] [--every 8]
 
 Both get the extracted texts in memory and give the set of pages to remove, with 16 bands of 8 rows over word 5-grams.
 datatrove 0.9 runs its own four steps (signature, buckets, cluster, filter) without an executor, so that only the work
@@ -13,18 +13,16 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import xxhash
+from corpus_pages import texts_of
 from datatrove.data import Document
 from datatrove.pipeline.dedup import MinhashDedupBuckets, MinhashDedupCluster, MinhashDedupFilter, MinhashDedupSignature
 from datatrove.pipeline.dedup.minhash import MinhashConfig
 from datatrove.utils.hashing import HashConfig
 from datatrove.utils.word_tokenizers import WhitespaceTokenizer
 
-from corpus.archives import input_files
-from corpus.config import DedupConfig, ReadConfig
-from corpus.crawl import extract_pages
+from corpus.config import DedupConfig
 from corpus.dedup import near_duplicates, signatures
 from corpus.normalize import is_chinese
 
@@ -65,15 +63,11 @@ def datatrove(texts: Texts, whitespace: bool = False) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    examples = Path(__file__).parents[1] / "examples" / "pages.warc.gz"
-    parser.add_argument("--input", nargs="+", default=[str(examples)], help="archives")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--every", type=int, default=1, help="use every n-th page")
+    parser.add_argument("--input", nargs="+", default=[], help="archives (default: ../shared/data/warc, else examples)")
+    parser.add_argument("--rounds", type=int, default=3, help="repetitions (default: 3)")
+    parser.add_argument("--every", type=int, default=8, help="use every n-th page (default: 8)")
     args = parser.parse_args()
-    files = input_files(args.input)
-    texts = [t for f in files for _, t in extract_pages(f, ReadConfig(), lambda reason: None)][:: args.every]
-    characters = sum(map(len, texts))
-    print(f"{len(texts)} pages, {characters / 1e6:.1f} million characters", flush=True)
+    texts = texts_of(args.input, args.every)
     ways: dict[str, Callable[[Texts], int]] = {
         "mathmill": mathmill,
         "datatrove": datatrove,
@@ -88,10 +82,11 @@ def main() -> None:
             removed = way(texts)
             seconds[name].append(time.process_time() - began)
             print(f"{name}: {removed} removed, {seconds[name][-1]:.2f} CPU seconds", flush=True)
+    print("\n| near-duplicates | pages/s | mathmill is faster by |\n|---|---|---|")
     for name in ways:
         rate = len(texts) / statistics.median(seconds[name])
         ratios = [b / a for a, b in zip(seconds["mathmill"], seconds[name], strict=True)]
-        print(f"{name}: {rate:.0f} pages/s of CPU time; mathmill is {statistics.median(ratios):.1f} times as fast")
+        print(f"| {name} | {rate:.0f} | {statistics.median(ratios):.1f} |")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """What extraction keeps and how fast it is, beside its peers: one run, the same pages, one core.
 
-    python benchmarks/corpus_extract.py --data ../shared/data/warc [--datatrove-python PYTHON]
+    python benchmarks/corpus_extract.py [--data ../shared/data/warc] [--pages 150]
 
 First table: recall of the formulas in tests/corpus/formulas.jsonl, token F1 of the text, pages a second; for `corpus`,
-Resiliparse alone and trafilatura, on decoded HTML. Second table, with --datatrove-python: from a WARC file to text, for
-`corpus` and for datatrove's WarcReader and Trafilatura extractor. datatrove asks for other versions of our packages, so
-it has an environment of its own: pip install -r requirements/benchmark-datatrove.txt. Times are CPU seconds, of child
-processes too, so that other work on the machine does not count; all of it runs on one core's worth of processes.
+Resiliparse alone and trafilatura, on decoded HTML. Second table: from a WARC file to text, for `corpus` and for
+datatrove's WarcReader and Trafilatura extractor (pip install "mathmill[datatrove]"; it needs the library libmagic).
+Times are CPU seconds, of child processes too, so that other work on the machine does not count; all of it runs on one
+core's worth of processes.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from html import unescape
+from importlib.metadata import version
 from pathlib import Path
 
 import lxml.html
@@ -105,7 +106,7 @@ def compare_extractors(formulas: dict[str, list[str]], pages: dict[str, Record])
     total = sum(map(len, formulas.values()))
     extractors: dict[str, Callable[[str], str]] = {
         "corpus": html_to_text,
-        "Resiliparse 2.0.1": lambda html: str(extract_plain_text(html, main_content=True)),
+        f"Resiliparse {version('Resiliparse')}": lambda html: str(extract_plain_text(html, main_content=True)),
         f"trafilatura {trafilatura.__version__}": lambda html: trafilatura.extract(html) or "",
     }
     print(
@@ -137,7 +138,7 @@ def write_archive(path: Path, records: list[Record]) -> None:
             out.write(gzip.compress(head.encode() + body + b"\r\n\r\n"))
 
 
-def compare_pipelines(formulas: dict[str, list[str]], records: list[Record], datatrove_python: str) -> None:
+def compare_pipelines(formulas: dict[str, list[str]], records: list[Record]) -> None:
     total = sum(map(len, formulas.values()))
     print(f"\nFrom WARC to text, {len(records)} pages\n")
     print("| pipeline | pages with text | formulas kept | CPU s | pages/s | ratio |\n|---|---|---|---|---|---|")
@@ -146,13 +147,15 @@ def compare_pipelines(formulas: dict[str, list[str]], records: list[Record], dat
         archive = Path(folder) / "in"
         archive.mkdir()
         write_archive(archive / "pages.warc.gz", records)
-        runs = (("datatrove 0.10.1", datatrove_python, DATATROVE), ("corpus", sys.executable, OURS))
+        runs = ((f"datatrove {version('datatrove')}", DATATROVE), ("corpus", OURS))
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        for name, python, code in runs:
+        for name, code in runs:
             script, out = Path(folder) / "run.py", Path(folder) / "texts.json"
             script.write_text(code)
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run([python, script, archive, out], check=True, stderr=subprocess.DEVNULL, env=environment)
+            subprocess.run(
+                [sys.executable, script, archive, out], check=True, stderr=subprocess.DEVNULL, env=environment
+            )
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             texts = {unescape(url): text for url, text in json.loads(out.read_text()).items()}
@@ -165,16 +168,17 @@ def compare_pipelines(formulas: dict[str, list[str]], records: list[Record], dat
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder with docs-math.warc.gz and web-pages.warc.gz")
-    parser.add_argument("--datatrove-python", help="interpreter of an environment with datatrove")
-    parser.add_argument("--pages", type=int, default=300, help="pages of the second table (default: 300)")
+    data = ROOT.parent / "shared" / "data" / "warc"
+    parser.add_argument("--data", type=Path, default=data, help="folder with docs-math.warc.gz and web-pages.warc.gz")
+    parser.add_argument("--pages", type=int, default=150, help="pages of the second table (default: 150)")
     arguments = parser.parse_args()
+    if not (arguments.data / "docs-math.warc.gz").is_file():
+        parser.error(f"--data: {arguments.data} has no docs-math.warc.gz, the pages that the labels are of")
     formulas, pages = labelled_pages(arguments.data)
     compare_extractors(formulas, pages)
-    if arguments.datatrove_python:
-        others = read_records(str(arguments.data / "docs-math.warc.gz"), 5_000_000, lambda reason: None)
-        more = [r for r, _ in zip(others, range(arguments.pages), strict=False) if r.url not in pages]
-        compare_pipelines(formulas, [*pages.values(), *more][: arguments.pages], arguments.datatrove_python)
+    others = read_records(str(arguments.data / "docs-math.warc.gz"), 5_000_000, lambda reason: None)
+    more = [r for r, _ in zip(others, range(arguments.pages), strict=False) if r.url not in pages]
+    compare_pipelines(formulas, [*pages.values(), *more][: arguments.pages])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The fastText classifier that tells mathematical pages from others, and the figures that say how well it does.
 
-Comes in: texts known to be mathematical (positives) and texts of the crawl (negatives). Goes out: a score in [0, 1] for
-any text. Every text passes `normalize.for_classifier`, in training and in scoring.
+Comes in: texts known to be mathematical (positives) and texts of the crawl (negatives). Goes out: a model in fastText's
+format, and the same model as `corpus.linear` scores with it: a number in [0, 1] for any text. Training and scoring see
+the same words, those of `corpus.normalize`.
 
 A part of the examples, chosen by the hash of the text, is kept out of training and measures the classifier.
 """
@@ -14,14 +15,13 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
-import fasttext
 import numpy as np
 
 from corpus.config import ClassifierConfig
 from corpus.language import language_of
-from corpus.measure import HeldOut, Scores
+from corpus.linear import LinearModel, fold
+from corpus.measure import HeldOut
 from corpus.normalize import for_classifier
 from stage import UsageError
 
@@ -34,53 +34,38 @@ Example = tuple[str, str]  # (label, text)
 class Trained:
     """A classifier, how many examples it learned from, and its scores on those kept out of training."""
 
-    model: "Classifier"
+    model: LinearModel
     positives: int
     negatives: int
     held_out: HeldOut
 
 
-class Classifier:
-    """A trained fastText model."""
+def load(file: str | Path, characters: int | None) -> LinearModel:
+    """A model that `train` wrote, with the `characters` it was trained with."""
+    import fasttext
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    def score(self, texts: list[str]) -> Scores:
-        """Probability that each text is mathematical."""
-        if not texts:
-            return np.empty(0)
-        # A list of lines: with numpy 2, fastText 0.9.3 raises on a single string.
-        labels, probabilities = self._model.predict([for_classifier(t) for t in texts], k=2)
-        found = [dict(zip(ls, ps, strict=True)) for ls, ps in zip(labels, probabilities, strict=True)]
-        scores = np.array([f.get(POSITIVE, 0.0) for f in found], dtype=np.float64)
-        return np.clip(scores, 0.0, 1.0)  # fastText's softmax can exceed 1 by 1e-5
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Classifier":
-        """A saved model."""
-        return cls(fasttext.load_model(str(path)))
-
-    def save(self, path: Path) -> None:
-        self._model.save_model(str(path))
+    return fold(fasttext.load_model(str(file)), POSITIVE, characters)
 
 
-def train(examples: Iterable[Example], config: ClassifierConfig, seed: int, file: Path) -> Trained:
-    """Train on the examples, written to `file` first. With one thread the same examples give the same model."""
+def train(examples: Iterable[Example], config: ClassifierConfig, seed: int, model: Path) -> Trained:
+    """Train on the examples and write `model`. With one thread the same examples give the same model."""
     counts = {POSITIVE: 0, NEGATIVE: 0}
     held_out: list[Example] = []
-    with open(file, "w", encoding="utf-8") as f:
+    lines = model.with_suffix(".txt")
+    with open(lines, "w", encoding="utf-8") as f:
         for label, text in examples:
             if _share(text, seed) < config.held_out:
                 held_out.append((label, text))
             else:
                 counts[label] += 1
-                f.write(f"{label} {for_classifier(text)}\n")
-    classifier = Classifier(_fit(file, config, seed))
-    scores = classifier.score([text for _, text in held_out])
+                f.write(f"{label} {for_classifier(text, config.characters)}\n")
+    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as fresh:
+        trained = fresh.submit(_fit, lines, config, seed, model).result()
+    lines.unlink()
+    scores = trained.score([text for _, text in held_out])
     positive = np.array([label == POSITIVE for label, _ in held_out], dtype=bool)
     measured = HeldOut(scores, positive, [language_of(text) for _, text in held_out])
-    return Trained(classifier, counts[POSITIVE], counts[NEGATIVE], measured)
+    return Trained(trained, counts[POSITIVE], counts[NEGATIVE], measured)
 
 
 def interleave(positives: list[str], negatives: Iterable[str], negative_count: int) -> Iterator[Example]:
@@ -93,28 +78,21 @@ def interleave(positives: list[str], negatives: Iterable[str], negative_count: i
     return ((label, text) for _, label, text in merged)
 
 
-def _fit(file: Path, config: ClassifierConfig, seed: int) -> Any:
-    """The trained fastText model. It is trained in a process of its own, whose large blocks of memory are all zero.
+def _fit(lines: Path, config: ClassifierConfig, seed: int, model: Path) -> LinearModel:
+    """Train and save. It runs in a process of its own, whose large blocks of memory are all zero.
 
     fastText 0.9.3 fills a tenth of its input matrix for each training thread and leaves the rest as it finds it: with
     fewer than ten threads, a model trained in a process that has lived for a while starts from what others left
     behind, and may diverge.
     """
-    model = file.with_suffix(".trained.bin")
-    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as fresh:
-        fresh.submit(_fit_and_save, file, config, seed, model).result()
-    loaded = fasttext.load_model(str(model))
-    model.unlink()
-    return loaded
+    import fasttext
 
-
-def _fit_and_save(file: Path, config: ClassifierConfig, seed: int, model: Path) -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries than glibc have none
     if mallopt is not None:
         mallopt(M_MMAP_THRESHOLD, 128 * 1024)  # larger blocks come from the kernel, zeroed, however often freed
     try:
         trained = fasttext.train_supervised(
-            input=str(file),
+            input=str(lines),
             dim=config.dim,
             lr=config.lr,
             wordNgrams=config.word_ngrams,
@@ -130,6 +108,7 @@ def _fit_and_save(file: Path, config: ClassifierConfig, seed: int, model: Path) 
             raise UsageError(f"corpus.classifier: training diverged; lower lr (it is {config.lr})") from None
         raise
     trained.save_model(str(model))
+    return fold(trained, POSITIVE, config.characters)
 
 
 def _share(text: str, seed: int) -> float:

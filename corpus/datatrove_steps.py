@@ -22,11 +22,12 @@ from datatrove.data import Document, DocumentsPipeline
 from datatrove.pipeline.base import PipelineStep
 
 from corpus.archives import input_files
-from corpus.classifier import Classifier
-from corpus.config import ReadConfig
+from corpus.classifier import load
+from corpus.config import ClassifierConfig, ReadConfig
 from corpus.crawl import extract_pages
 from corpus.dedup import canonical_url
 from corpus.language import language_of
+from corpus.linear import LinearModel
 from corpus.normalize import is_chinese
 from corpus.pages import Page
 
@@ -62,14 +63,14 @@ class ScorePages(PipelineStep):  # type: ignore[misc]
     name = "mathmill: fastText"
     type = "🔻 - FILTER"
 
-    def __init__(self, model: str | Path, least: float) -> None:
+    def __init__(self, model: str | Path, least: float, config: ClassifierConfig | None = None) -> None:
         super().__init__()
-        self.model, self.least = str(model), least
+        self.model, self.least, self.config = str(model), least, config or ClassifierConfig()
 
     @cached_property
-    def classifier(self) -> Classifier:
+    def classifier(self) -> LinearModel:
         """Loaded in the process that uses it."""
-        return Classifier.load(self.model)
+        return load(self.model, self.config.characters)
 
     def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> DocumentsPipeline:
         """Scores whole batches, keeps their order."""

@@ -3,9 +3,9 @@
 Comes in: benchmark files, then texts. Goes out: for a contaminated text the first match: benchmark, problem, n-gram.
 
 A text is contaminated when it contains any 10 consecutive tokens of a benchmark text, or the whole of a benchmark text
-of 3 to 9 tokens. Tokens are those of `normalize.for_matching`. Benchmark words get numbers; a text becomes an array of
-these numbers (0 for a word no benchmark has); the hashes of all its n-grams are one array operation, looked up in the
-sorted hashes of the index. The cost does not grow with the number of problems, and a hit is confirmed token by token.
+of 3 to 9 tokens. Tokens are those of `normalize.for_matching`. The hashes of all n-grams of a text (`corpus.hashing`)
+are one array, looked up in the sorted hashes of the index: the cost does not grow with the number of problems. A hit is
+confirmed token by token.
 """
 
 import json
@@ -18,11 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from corpus.config import BenchmarkFile, DecontaminationConfig
+from corpus.hashing import Hashes, ngram_hashes, token_hashes
 from corpus.normalize import for_matching
 from stage import UsageError
 
-Ids = npt.NDArray[np.uint64]
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, so that the polynomial hash modulo 2^64 loses no bits
 CALCULATOR = re.compile(r"<<[^>]*>>")  # GSM8K's annotations, which no web page repeats
 
 
@@ -67,57 +66,40 @@ class Decontaminator:
 
     def __init__(self, texts: list[BenchmarkText], config: DecontaminationConfig) -> None:
         self._texts = texts
-        self._vocabulary: dict[str, int] = {}
-        ids = [self._number(t.tokens) for t in texts]
-        lengths = {min(len(t.tokens), config.ngram) for t in texts}
+        hashes = [token_hashes(" ".join(t.tokens)) for t in texts]
+        lengths = {min(len(t), config.ngram) for t in hashes}
         self._index = {
-            n: _build(ids, n, whole=n < config.ngram) for n in sorted(lengths, reverse=True) if n >= config.min_ngram
+            n: _build(hashes, n, whole=n < config.ngram) for n in sorted(lengths, reverse=True) if n >= config.min_ngram
         }
 
     def find(self, text: str) -> Match | None:
         """The first benchmark n-gram in `text`, longer ones first; None when there is none."""
-        tokens = for_matching(text)
-        ids = np.array([self._vocabulary.get(t, 0) for t in tokens], dtype=np.uint64)
-        for n, (hashes, owners) in self._index.items():
-            found = _hashes(ids, n)
-            slots = np.searchsorted(hashes, found)
-            slots[slots == len(hashes)] = 0
-            for position in np.flatnonzero(hashes[slots] == found):
-                text_number, start = owners[slots[position]]
-                owner = self._texts[text_number]
+        hashes, tokens = token_hashes(text), list[str]()
+        for n, (known, owners) in self._index.items():
+            ngrams = ngram_hashes(hashes, n)
+            slots = np.searchsorted(known, ngrams)
+            slots[slots == len(known)] = 0
+            for position in np.flatnonzero(known[slots] == ngrams):
+                number, start = owners[slots[position]]
+                owner, tokens = self._texts[number], tokens or for_matching(text)
                 if owner.tokens[start : start + n] == tokens[position : position + n]:
                     return Match(owner.benchmark, owner.problem, " ".join(tokens[position : position + n]))
         return None
 
-    def _number(self, tokens: list[str]) -> Ids:
-        numbers = [self._vocabulary.setdefault(t, len(self._vocabulary) + 1) for t in tokens]
-        return np.array(numbers, dtype=np.uint64)
 
-
-def _build(ids: list[Ids], n: int, whole: bool) -> tuple[Ids, npt.NDArray[np.int64]]:
-    """Sorted n-gram hashes and, beside each, (number of the text, position in it) of the first text that has it.
+def _build(texts: list[Hashes], n: int, whole: bool) -> tuple[Hashes, npt.NDArray[np.int64]]:
+    """Sorted hashes of n-grams, and for each the [number of a text that has it, position in it].
 
     `whole`: only texts of exactly n tokens enter; otherwise every n-gram of every text that is long enough.
     """
     hashes, owners = [], []
-    for number, text in enumerate(ids):
+    for number, text in enumerate(texts):
         if len(text) == n or (len(text) > n and not whole):
-            values = _hashes(text, n)
+            values = ngram_hashes(text, n)
             hashes.append(values)
             owners.append(np.stack([np.full(len(values), number), np.arange(len(values))], axis=1))
     unique, first = np.unique(np.concatenate(hashes), return_index=True)
     return unique, np.concatenate(owners)[first]
-
-
-def _hashes(ids: Ids, n: int) -> Ids:
-    """Hash of every n-gram: sum over j of (id_j + 1) * MULTIPLIER^(n - j), modulo 2^64."""
-    count = len(ids) - n + 1
-    if count <= 0:
-        return np.empty(0, dtype=np.uint64)
-    total = np.zeros(count, dtype=np.uint64)
-    for j in range(n):
-        total = (total + ids[j : j + count] + np.uint64(1)) * MULTIPLIER
-    return total
 
 
 def load_benchmarks(benchmarks: list[BenchmarkFile]) -> list[BenchmarkText]:

@@ -6,13 +6,12 @@ two different tokens do is one chance in 2^64 a pair.
 """
 
 import re
-import unicodedata
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from corpus.normalize import CJK
+from corpus.normalize import CJK, matching_text
 
 Hashes = npt.NDArray[np.uint64]
 CodePoints = npt.NDArray[np.uint32]
@@ -54,8 +53,7 @@ def mixed(values: Hashes) -> Hashes:
 
 def _points(text: str) -> tuple[CodePoints, Kinds]:
     """Code points of the normalised text, and what each of them is."""
-    normal = unicodedata.normalize("NFKC", text).casefold()
-    points = np.frombuffer(normal.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    points = np.frombuffer(matching_text(text).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     return points, _kind_table()[points]
 
 

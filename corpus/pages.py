@@ -5,7 +5,7 @@ A round reads every page's text in turn and now and then one in particular; the 
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +32,7 @@ class PageStore:
     """Append pages, then read them by number; `pages.jsonl` of the stage's output."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._file = open(path, "w+b")  # noqa: SIM115 - closed by __exit__; a file left by a killed attempt is overwritten
         self._offsets: list[int] = []
 
@@ -56,3 +57,18 @@ class PageStore:
     def select(self, numbers: list[int]) -> Iterator[Page]:
         """The pages with these numbers, in this order."""
         return (self[n] for n in numbers)
+
+    def places(self, numbers: Iterable[int]) -> list[int]:
+        """Where in the file, which is now complete on disk, the pages with these numbers begin."""
+        self._file.flush()
+        return [self._offsets[n] for n in numbers]
+
+
+def read_texts_at(path: Path, places: Sequence[int]) -> list[str]:
+    """The texts of the pages that begin at these places of a store's file; any process may ask."""
+    texts = []
+    with open(path, "rb") as f:
+        for place in places:
+            f.seek(place)
+            texts.append(json.loads(f.readline())["text"])
+    return texts

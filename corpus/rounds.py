@@ -17,6 +17,7 @@ from corpus.config import CorpusConfig, RoundsConfig
 from corpus.crawl import Crawl, stop_if_asked
 from corpus.dedup import canonical_url, domain_of
 from corpus.domains import PathRule, Proposal, discover, kept_by, read_annotations, write_proposals
+from corpus.linear import LinearModel
 from corpus.measure import Scores, figures
 from corpus.scoring import score_all
 from corpus.seed import rank
@@ -66,7 +67,7 @@ class Miner:
         table: list[dict[str, Any]] = []
         for number in range(1, rounds.max_rounds + 1):
             trained = self._train(number, added, collected)
-            scores.append(self._score(number))
+            scores.append(self._score(number, trained.model))
             picked, cut = select(scores[-1], self.tokens, number, rounds)
             first |= {p: number for p in picked if p not in first}
             proposals = self._discover(number, picked)
@@ -101,19 +102,15 @@ class Miner:
         texts = [*self.seed, *(self.crawl.page(p).text for p in sorted(added))]
         positives = sorted(texts, key=lambda t: rank(t, self.random_seed))[: self.config.classifier.max_positives]
         examples = interleave(positives, (self.crawl.page(p).text for p in others), len(others))
-        folder = self._folder(number)
-        trained = train(examples, self.config.classifier, self.random_seed, folder / "examples.txt")
-        (folder / "examples.txt").unlink()
-        trained.model.save(folder / "classifier.bin")
-        return trained
+        return train(examples, self.config.classifier, self.random_seed, self._folder(number) / "classifier.bin")
 
-    def _score(self, number: int) -> Scores:
+    def _score(self, number: int, model: LinearModel) -> Scores:
         scores, start = np.empty(len(self.crawl)), 0
-        texts = (p.text for p in self.crawl.pages())
+        order = np.argsort(self.crawl.numbers)  # as the pages lie on disk
+        numbers = [self.crawl.numbers[position] for position in order]
         with self.stage.progress(f"round {number}: score", len(self.crawl), "pages") as progress:
-            model = self._folder(number) / "classifier.bin"
-            for batch in score_all(model, texts, len(self.crawl), self.workers):
-                scores[start : start + len(batch)] = batch
+            for batch in score_all(model, self.crawl.store, numbers, self.workers):
+                scores[order[start : start + len(batch)]] = batch
                 start += len(batch)
                 progress.update(len(batch))
                 stop_if_asked(self.stage)

@@ -1,47 +1,47 @@
-"""Scores of many texts, in order, by one process or several. A text's score does not depend on who scores it.
+"""Scores of many pages, in order, by one process or several. A page's score does not depend on who scores it.
 
-Comes in: the file of a trained classifier and the texts. Goes out: arrays of scores, a batch at a time; only a few
-batches of texts are in memory.
+Comes in: a trained classifier and the numbers of pages in a store. Goes out: arrays of scores, a batch at a time. Each
+process reads the pages itself: what passes between processes is places in a file, and scores.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 
-from corpus.classifier import Classifier
+from corpus.linear import LinearModel
 from corpus.measure import Scores
+from corpus.pages import PageStore, read_texts_at
 
 BATCH = 256
-SMALL = 20 * BATCH  # texts that are scored before other processes have started
-_classifier: Classifier | None = None
+SMALL = 20 * BATCH  # pages that are scored before other processes have started
+_model: LinearModel | None = None
 
 
-def score_all(model: Path, texts: Iterable[str], count: int, workers: int) -> Iterator[Scores]:
-    """The scores of `count` texts, batch by batch."""
-    stream = iter(texts)
-    batches = iter(lambda: list(islice(stream, BATCH)), [])
-    if workers == 1 or count < SMALL:
-        classifier = Classifier.load(model)
-        yield from (classifier.score(batch) for batch in batches)
+def score_all(model: LinearModel, store: PageStore, numbers: Sequence[int], workers: int) -> Iterator[Scores]:
+    """The scores of the pages with these numbers, batch by batch; fastest in ascending order."""
+    places = store.places(numbers)
+    batches = [places[i : i + BATCH] for i in range(0, len(places), BATCH)]
+    if workers == 1 or len(numbers) < SMALL:
+        for batch in batches:
+            yield model.score(read_texts_at(store.path, batch))
         return
-    with ProcessPoolExecutor(workers, get_context("spawn"), _load, (model,)) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), _receive, (model,)) as pool:
         running: deque[Future[Scores]] = deque()
         for batch in batches:
-            running.append(pool.submit(_score, batch))
+            running.append(pool.submit(_score, store.path, batch))
             if len(running) > 2 * workers:
                 yield running.popleft().result()
         while running:
             yield running.popleft().result()
 
 
-def _load(model: Path) -> None:
-    global _classifier
-    _classifier = Classifier.load(model)
+def _receive(model: LinearModel) -> None:
+    global _model
+    _model = model
 
 
-def _score(batch: list[str]) -> Scores:
-    assert _classifier is not None
-    return _classifier.score(batch)
+def _score(file: Path, places: list[int]) -> Scores:
+    assert _model is not None
+    return _model.score(read_texts_at(file, places))

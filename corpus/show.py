@@ -88,10 +88,13 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _show(corpus: Path, name: str, characters: int) -> None:
-    if not (corpus / "ledger.jsonl").is_file():
+    if not (corpus / "manifest.json").is_file():
         raise UsageError(f"--run: no published corpus in {corpus}; `python -m corpus.mine` makes one")
     manifest = json.loads((corpus / "manifest.json").read_text())
-    found = [describe(entry, text, manifest, characters) for entry, text in stories(corpus, name)]
+    try:
+        found = [describe(entry, text, manifest, characters) for entry, text in stories(corpus, name)]
+    except (KeyError, ValueError, FileNotFoundError) as error:
+        raise UsageError(f"--run: {corpus} is not as this version publishes it ({error}); mine it again") from None
     if not found:
         raise UsageError(f"{name}: {corpus / 'ledger.jsonl'} has no such page; records without text are only counted")
     print(f"\n\n{'-' * 80}\n".join(found))

@@ -3,13 +3,17 @@
 import random
 from pathlib import Path
 
+import fasttext
 import numpy as np
 import pytest
 
-from corpus import scoring
-from corpus.classifier import NEGATIVE, POSITIVE, Trained, interleave, train
-from corpus.config import ClassifierConfig
+from corpus import linear, scoring
+from corpus.classifier import NEGATIVE, POSITIVE, Trained, interleave, load, train
+from corpus.config import ClassifierConfig, ReadConfig
+from corpus.crawl import extract_pages
 from corpus.measure import HeldOut, auc, calibration_error, figures, reliability
+from corpus.normalize import for_classifier
+from corpus.pages import Page, PageStore
 from stage import UsageError
 
 CONFIG = ClassifierConfig(dim=16, lr=0.2, epochs=50, min_count=1, bucket=20000, held_out=0.2, threads=1)
@@ -25,7 +29,7 @@ OTHER = texts("football market holiday recipe phone music server the of and", 60
 
 
 def fit(tmp_path: Path) -> Trained:
-    return train(interleave(MATHS, OTHER, len(OTHER)), CONFIG, 1, tmp_path / "examples.txt")
+    return train(interleave(MATHS, OTHER, len(OTHER)), CONFIG, 1, tmp_path / "classifier.bin")
 
 
 def test_it_tells_maths_from_other_text(tmp_path: Path) -> None:
@@ -40,7 +44,7 @@ def test_it_tells_maths_from_other_text(tmp_path: Path) -> None:
 
 
 def test_two_trainings_agree_even_when_memory_is_dirty(tmp_path: Path) -> None:
-    """fastText leaves most of its input matrix as it finds the memory; see `_large_blocks_from_the_kernel`."""
+    """fastText leaves most of its input matrix as it finds the memory; see `_fit`."""
     first = fit(tmp_path).model.score(MATHS)
     for _ in range(4):
         dirt = [np.full(20000 * 16, 1e20, dtype=np.float32) for _ in range(4)]
@@ -87,15 +91,58 @@ def test_reliability_and_its_error_match_numpy() -> None:
 def test_divergence_is_one_clear_line(tmp_path: Path) -> None:
     config = CONFIG.model_copy(update={"lr": 1e5})
     with pytest.raises(UsageError, match="lower lr"):
-        train(interleave(MATHS, OTHER, len(OTHER)), config, 1, tmp_path / "examples.txt")
+        train(interleave(MATHS, OTHER, len(OTHER)), config, 1, tmp_path / "classifier.bin")
 
 
-def test_scores_are_the_same_in_order_whoever_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_score_the_same_in_order_whoever_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = fit(tmp_path).model
-    model.save(tmp_path / "model.bin")
     monkeypatch.setattr(scoring, "SMALL", 0)
     texts = (MATHS + OTHER) * 6
     assert len(texts) > 2 * scoring.BATCH
-    for workers in (1, 2):
-        batches = list(scoring.score_all(tmp_path / "model.bin", iter(texts), len(texts), workers))
-        np.testing.assert_array_equal(np.concatenate(batches), model.score(texts))
+    with PageStore(tmp_path / "pages.jsonl") as store:
+        for number, text in enumerate(texts):
+            store.append(Page(f"a.org/{number}", f"http://a.org/{number}", text, False, "f", 0))
+        for workers in (1, 2):
+            batches = list(scoring.score_all(model, store, range(len(texts)), workers))
+            np.testing.assert_array_equal(np.concatenate(batches), model.score(texts))
+
+
+HARD_LINES = [
+    "",
+    "unknownword",
+    "prime",
+    "Let $x_1^2 = 16$ \\frac{1}{2} NAÏVE café İstanbul ﬁnite １６",
+    "求 和 公 式 theorem " * 50,
+    "the of and\0theorem\x0bproof",
+    "x" * 5000 + " theorem",
+]
+
+
+def test_scores_are_those_of_fasttext(tmp_path: Path, repository: Path) -> None:
+    """The folded model against fastText's own `predict` on the same lines: texts it learned, real pages, odd lines."""
+    pages = [t for _, t in extract_pages(str(repository / "examples/pages.warc.gz"), ReadConfig(), lambda reason: None)]
+    formulas, prose = (
+        [t for t in pages if "$" in t or "\\(" in t],
+        [t for t in pages if "$" not in t and "\\(" not in t],
+    )
+    for word_ngrams in (1, 3):
+        file = tmp_path / "classifier.bin"
+        config = CONFIG.model_copy(update={"word_ngrams": word_ngrams, "lr": 0.1, "epochs": 30})
+        examples = interleave(MATHS + formulas, OTHER + prose, len(OTHER + prose))
+        folded, peer = train(examples, config, 1, file).model, fasttext.load_model(str(file))
+        texts = [*MATHS, *OTHER, *pages, *HARD_LINES]
+        labels, probabilities = peer.predict([for_classifier(t, config.characters) for t in texts], k=2)
+        expected = [dict(zip(ls, ps, strict=True))[POSITIVE] for ls, ps in zip(labels, probabilities, strict=True)]
+        np.testing.assert_allclose(folded.score(texts), expected, atol=3e-5)  # predict itself adds 1e-5
+        np.testing.assert_array_equal(load(file, config.characters).score(texts), folded.score(texts))
+        assert np.ptp(folded.score(texts)) > 0.9
+
+
+def test_a_score_forgets_the_words_of_other_pages_when_they_are_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = fit(tmp_path).model
+    scores = model.score(MATHS)
+    monkeypatch.setattr(linear, "REMEMBERED", 5)
+    np.testing.assert_array_equal(model.score(MATHS), scores)
+    assert len(model._known) < 50

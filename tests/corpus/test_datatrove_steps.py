@@ -25,8 +25,7 @@ if __name__ == "__main__":
     seed = list(read_texts(str(examples / "seed.jsonl"), "text", lambda reason: None))
     pages = [t for _, t in extract_pages(str(examples / "pages.warc.gz"), ReadConfig(), lambda reason: None)][::3]
     config = ClassifierConfig(dim=16, epochs=30, bucket=20000, threads=1)
-    model = train(interleave(seed, pages, len(pages)), config, 1, out / "e.txt").model
-    model.save(out / "classifier.bin")
+    model = train(interleave(seed, pages, len(pages)), config, 1, out / "classifier.bin").model
     least = float(sorted(model.score(pages))[len(pages) // 2])
     (out / "least").write_text(str(least))
     LocalPipelineExecutor(

@@ -16,13 +16,23 @@ from stage import UsageError
 
 PROBLEM = "Janet's ducks lay 16 eggs per day. She eats three for breakfast every morning and bakes muffins."
 CHINESE = "妈咪买了3盒茶叶，一盒茶叶有6小包，一共买了多少小包茶叶？"
+FORMULA = (
+    r"Evaluate $\left(\frac{\pi}{2}\right)^2 \times 1,\!500 - \sqrt{x^2 + \varepsilon}$ "
+    r"when $x \leq 4$ and $\varepsilon \geq 9$."
+)
 SHORT = "What is the derivative of tan?"  # six tokens
 AROUND = "An unrelated sentence that stands before the planted text in this page. {} And another one behind it."
 
 
 @pytest.fixture(scope="module")
 def check() -> Decontaminator:
-    texts = [("gsm8k", "7", PROBLEM), ("cmath", "3", CHINESE), ("math", "1", SHORT), ("math", "2", "42")]
+    texts = [
+        ("gsm8k", "7", PROBLEM),
+        ("cmath", "3", CHINESE),
+        ("math", "1", SHORT),
+        ("math", "5", FORMULA),
+        ("math", "2", "42"),
+    ]
     return Decontaminator([BenchmarkText(b, p, for_matching(t)) for b, p, t in texts], DecontaminationConfig())
 
 
@@ -37,6 +47,16 @@ def check() -> Decontaminator:
         (CHINESE, "cmath", "3"),
         (CHINESE.replace("3", "３").replace("，", " "), "cmath", "3"),
         ("what is the DERIVATIVE of $\\tan$", "math", "1"),
+        (PROBLEM.replace("ck", "c\u00adk").replace("gg", "g\u200b\ufeffg"), "gsm8k", "7"),
+        (PROBLEM.replace("e", "e\u0332").replace("day", "\u202eday\u202c"), "gsm8k", "7"),
+        (PROBLEM.translate({ord("1"): "\u0661", ord("6"): "\u0666"}), "gsm8k", "7"),
+        (PROBLEM.translate({ord(c): chr(0x1D44E + ord(c) - 97) for c in "abcdefg"}), "gsm8k", "7"),
+        (PROBLEM.translate({ord(c): chr(0xFF41 + ord(c) - 97) for c in "abcdefghij"}), "gsm8k", "7"),
+        (CHINESE.replace("茶", "茶\u200b"), "cmath", "3"),
+        (FORMULA.replace(r",\!", "{,}").replace(r"\frac", r"\dfrac").replace(r"\left", r"\bigl"), "math", "5"),
+        (FORMULA.replace(r"\times", r"\,\times\;").replace(r"\leq", r"\le").replace(" - ", r" \quad - "), "math", "5"),
+        ("Evaluate (π/2)² × 1500 − √(x² + ε) when x ≤ 4 and ε ≥ 9.", "math", "5"),
+        ("evaluate (𝜋⁄2)^2×1,500−√(𝑥²+𝜀) when 𝑥⩽4 and 𝜀⩾9", "math", "5"),
     ],
 )
 def test_disguised_problems_are_found(check: Decontaminator, planted: str, benchmark: str, problem: str) -> None:
@@ -51,6 +71,16 @@ def test_a_problem_split_by_markup_is_found(check: Decontaminator) -> None:
     match = check.find(html_to_text(f"<html><body><p>{body}</p>{filler}</body></html>"))
     assert match is not None
     assert match.benchmark == "gsm8k"
+
+
+def test_a_problem_in_character_references_and_hidden_marks_is_found(check: Decontaminator) -> None:
+    letters = "".join(f"&#{ord(c)};" if n % 2 else f"&#x{ord(c):x};" for n, c in enumerate(PROBLEM))
+    hidden = (
+        PROBLEM.replace("breakfast", "break&shy;fast").replace("muffins", "muf<wbr>fins").replace(" lay", "&nbsp;lay")
+    )
+    filler = "<p>" + "Other words of the page. " * 20 + "</p>"
+    for body in (letters, hidden):
+        assert check.find(html_to_text(f"<html><body><p>{body}</p>{filler}</body></html>")) is not None
 
 
 def test_nine_tokens_of_a_long_problem_are_not_enough(check: Decontaminator) -> None:

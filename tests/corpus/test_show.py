@@ -106,3 +106,21 @@ def test_an_unknown_page_is_one_line(run: Path, capsys: pytest.CaptureFixture[st
 def test_a_run_without_corpus_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert show.main(["--run", str(tmp_path), "x"]) == 2
     assert "no published corpus in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("spoil", ["no ledger", "a ledger of other keys", "half a line"])
+def test_what_another_version_published_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], spoil: str
+) -> None:
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    (corpus / "manifest.json").write_text('{"metrics": {"rounds": []}}')
+    (corpus / "pages.jsonl").write_text('{"url": "http://a.org", "text": "x"}\n')
+    if spoil != "no ledger":
+        (corpus / "ledger.jsonl").write_text(
+            '{"url": "http://a.org"}\n' if spoil == "a ledger of other keys" else '{"u'
+        )
+    assert show.main(["--run", str(tmp_path), "http://a.org"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: --run: {corpus} is not as this version publishes it")
+    assert error.count("\n") == 1
