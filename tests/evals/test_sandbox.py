@@ -87,7 +87,7 @@ def test_output_of_a_program(attack: Any, code: str, stdout: str) -> None:
         ("input()", "EOFError"),
         ("raise ValueError('first\\nlast line')", "last line"),
         ("print('\\ud800'); assert False", "AssertionError"),
-        ("x = 1\0", "source code string cannot contain null bytes"),  # a ValueError up to Python 3.11.3, then a SyntaxError
+        ("x = 1\0", "source code string cannot contain null bytes"),  # a ValueError before Python 3.11.4
     ],
 )
 def test_error_is_the_last_line_of_the_traceback(attack: Any, code: str, error: str) -> None:
