@@ -225,7 +225,7 @@ def test_a_million_characters_take_no_time(text: str) -> None:
     began = time.process_time()
     quick_verdict("7", text)
     quick_verdict("7", rf"\boxed{{{text}}}")
-    assert time.process_time() - began < 2.0
+    assert time.process_time() - began < 10.0  # quadratic time would be hours
 
 
 def test_a_killed_check_loses_no_other() -> None:
