@@ -17,10 +17,11 @@ from corpus.config import CorpusConfig
 from evals.config import EvalsConfig
 from evals.server_config import ServerConfig
 from pipeline import checks, profile_error
-from pretrain.config import ModelConfig, PretrainConfig, Section, TrainingConfig
+from pretrain.config import ModelConfig, PretrainConfig, TrainingConfig
 from rl.config import GrpoConfig, RewardConfig
 from sft.config import SftConfig
 from stage import UsageError
+from stage.section import Section
 
 PROFILES = Path(__file__).parent / "profiles"
 StageName = Literal["corpus", "pretrain", "sft", "reward", "grpo", "evals"]
@@ -52,6 +53,11 @@ class SlurmConfig(Section):
     gpus_per_node: NonNegativeInt = 8
     sbatch_args: tuple[str, ...] = ()  # passed to sbatch as they are: --exclusive, --constraint=…
     stages: dict[StageName, SlurmStage] = Field(default_factory=dict)
+
+    def of(self, stage: StageName) -> "SlurmConfig":
+        """The settings for one stage: those for all, with its own in their place."""
+        own = self.stages.get(stage)
+        return self.model_copy(update=own.model_dump(exclude_none=True)) if own else self
 
 
 class Profile(Section):
