@@ -32,8 +32,8 @@ POLL_SECONDS = 2.0
 FILE_SYSTEM_PATIENCE_SECONDS = 20.0  # how long a manifest published on another node may take to be seen here
 SCRIPTS = REPOSITORY / "slurm"
 NO_ANSWER = "NO_ANSWER"  # in place of a job's state
-OVER = ("", "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE")
-OVER += ("PREEMPTED", "REVOKED")
+OVER = {"", "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
+OVER |= {"PREEMPTED", "REVOKED"}
 
 
 class SlurmExecutor:
@@ -102,10 +102,8 @@ class SlurmExecutor:
         with Display(stage.name) as display:
             while (state := job_state(job)) is not None:
                 if state != said and state != "COMPLETING":
-                    print(
-                        f"{title}: {state.lower().replace('_', ' ')} after {duration(time.monotonic() - began)}",
-                        flush=True,
-                    )
+                    words = state.lower().replace("_", " ")
+                    print(f"{title}: {words} after {duration(time.monotonic() - began)}", flush=True)
                     said = state
                 if state == "RUNNING" and self.run_dir.work_fingerprint(stage.name) == stage.fingerprint:
                     display.show(self.run_dir.progress(stage.name))

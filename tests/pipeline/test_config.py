@@ -53,6 +53,7 @@ def test_7b_has_the_papers_figures() -> None:
         ("slurm.stages.grop.time=1", "slurm.stages.grop: expected 'corpus', 'pretrain', 'sft', 'reward', 'grpo' or 'evals', got 'grop'"),
         ("grpo.group_size=many", "grpo.group_size: expected an integer, got 'many'"),
         ("grpo.group_size=1", "grpo.group_size: expected greater than or equal to 2, got 1"),
+        ("grpo.kl_coef=nan", "grpo.kl_coef: expected a finite number, got 'nan'"),
         ("grpo.kl_coef=-1", "grpo.kl_coef: expected greater than or equal to 0, got -1"),
         ("grpo.reward=rules", "grpo.reward: expected 'rule' or 'reward_model', got 'rules'"),
         ("pretrain.precision.dtype=fp16", "pretrain.precision.dtype: expected 'fp32' or 'bf16', got 'fp16'"),
@@ -112,6 +113,7 @@ def test_broken_tokenizer_is_one_line(tmp_path: Path) -> None:
     [
         ("- a\n", "expected a mapping of profile keys, got ['a']"),
         ("name: [\n", "not YAML: while parsing a flow node"),
+        ("seed: 1\nname: a\nseed: 2\n", "not YAML: key 'seed' stands twice"),
     ],
 )
 def test_file_that_is_no_profile(tmp_path: Path, text: str, message: str) -> None:
