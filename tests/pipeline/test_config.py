@@ -44,6 +44,13 @@ def test_7b_has_the_papers_figures() -> None:
     assert [s.weight for s in p.corpus.sources] == [0.56, 0.04, 0.10, 0.20, 0.10]
 
 
+@pytest.mark.parametrize("name", ["7b", "1.3b"])
+def test_the_corpus_is_cleaned_of_every_benchmark_that_is_measured(name: str, repository: Path) -> None:
+    measured = {p.stem for p in (repository / "evals" / "benchmarks").glob("*.yaml")}
+    removed = {b.name for b in load_profile(name).corpus.decontamination.benchmarks}
+    assert measured - {"word_problems", "math500"} == removed  # generated; a part of math
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [
