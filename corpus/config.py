@@ -5,15 +5,11 @@ The paper (arXiv 2402.03300) describes the mining of the corpus in section 2.1 a
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from stage.section import Section
 
 MINED = "deepseekmath_corpus"  # the name of the source that this stage mines itself
-
-
-class Section(BaseModel):
-    """A section of the profile: unknown keys are errors, values do not change after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class TextFile(Section):
@@ -84,7 +80,7 @@ class RoundsConfig(Section):
     stop_overlap: float = Field(0.98, gt=0, le=1)
     # Tokens kept by rank, round by round; the last value holds for the rounds after it. Section 2.1 gives the first
     # (40B) and what four rounds ended with (120B); the one between is ours.
-    token_budgets: list[PositiveInt] | None = [40_000_000_000, 80_000_000_000, 120_000_000_000]
+    token_budgets: list[PositiveInt] | None = Field([40_000_000_000, 80_000_000_000, 120_000_000_000])
     score_threshold: float | None = Field(None, ge=0, le=1)  # instead of budgets: keep pages that score at least this
     domain_share: float = Field(0.10, gt=0, le=1)
     domain_min_pages: PositiveInt = 10  # smaller domains, and smaller paths inside them, say nothing
@@ -109,11 +105,13 @@ class DecontaminationConfig(Section):
 
     ngram: PositiveInt = 10
     min_ngram: PositiveInt = 3
-    benchmarks: list[BenchmarkFile] = [
-        BenchmarkFile(name="gsm8k", path="data/benchmarks/gsm8k.jsonl", text_keys=["question", "answer"]),
-        BenchmarkFile(name="math", path="data/benchmarks/math.jsonl", text_keys=["problem", "solution"]),
-        BenchmarkFile(name="cmath", path="data/benchmarks/cmath.jsonl", text_keys=["question"]),
-    ]
+    benchmarks: list[BenchmarkFile] = Field(
+        [
+            BenchmarkFile(name="gsm8k", path="data/benchmarks/gsm8k.jsonl", text_keys=["question", "answer"]),
+            BenchmarkFile(name="math", path="data/benchmarks/math.jsonl", text_keys=["problem", "solution"]),
+            BenchmarkFile(name="cmath", path="data/benchmarks/cmath.jsonl", text_keys=["question"]),
+        ]
+    )
 
     @model_validator(mode="after")
     def _lengths(self) -> "DecontaminationConfig":

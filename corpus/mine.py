@@ -22,7 +22,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from stage import EXIT_USAGE, Stage, UsageError, stage_main
+from stage import Stage, outcome, parser, run_stage
 from stage.context import remove
 
 KEPT = ("fingerprint", "read")  # of a killed attempt
@@ -66,40 +66,37 @@ def body(stage: Stage, workers: int = 1) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """0 published, 2 bad input (one line says which), 75 preempted."""
-    parser = argparse.ArgumentParser(
-        prog="python -m corpus.mine", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--run-dir", type=Path, help="run directory holding profile.yaml and plan.json")
-    parser.add_argument("--input", nargs="+", action="extend", metavar="FILE", help="archives: paths, globs, URLs")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="directory to make a run directory of")
-    parser.add_argument("--profile", default="tiny", help="with --input: a profile's name or file (default: tiny)")
+    options = parser(__doc__)
+    options.add_argument("--run-dir", type=Path, help="run directory holding profile.yaml and plan.json")
+    options.add_argument("--input", nargs="+", action="extend", metavar="FILE", help="archives: paths, globs, URLs")
+    options.add_argument("--output", type=Path, metavar="DIR", help="directory to make a run directory of")
+    options.add_argument("--profile", default="tiny", help="with --input: a profile's name or file (default: tiny)")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    parser.add_argument(
+    options.add_argument(
         "--workers", type=int, default=cores, help="processes that read and score (default: all %(default)s cores)"
     )
-    parser.add_argument(
+    options.add_argument(
         "--share", type=_share, metavar="I/N", help="with --run-dir: only read the I-th of N shares of the files"
     )
-    args = parser.parse_args(argv)
+    args = options.parse_args(argv)
     if (args.run_dir is None) == (args.input is None) or (args.input is None) != (args.output is None):
-        parser.error("give either --run-dir, or --input and --output")
+        options.error("give either --run-dir, or --input and --output")
     if args.share and args.run_dir is None:
-        parser.error("--share goes with --run-dir")
-    workers = max(1, args.workers)
+        options.error("--share goes with --run-dir")
+    return outcome(lambda: _mine(args, max(1, args.workers)))
+
+
+def _mine(args: argparse.Namespace, workers: int) -> int:
     if args.share:
         from corpus.share import read_share
 
         return read_share(args.run_dir, args.share, workers)
-    try:
-        if args.input:
-            from corpus.standalone import make_run
+    if args.input:
+        from corpus.standalone import make_run
 
-            make_run(args.input, args.output, args.profile)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_USAGE
+        make_run(args.input, args.output, args.profile)
     run_dir = args.run_dir or args.output
-    code = stage_main("corpus", partial(body, workers=workers), ["--run-dir", str(run_dir)])
+    code = run_stage("corpus", partial(body, workers=workers), run_dir)
     if code == 0:
         print(f"corpus: published in {run_dir / 'corpus'}", flush=True)
     return code

@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from stage import EXIT_REQUEUE, EXIT_USAGE, Preempted, Progress, Stage, UsageError
+from stage import EXIT_REQUEUE, Preempted, Progress, Stage, UsageError
 
 
 def parse_share(text: str) -> tuple[int, int]:
@@ -23,22 +23,19 @@ def parse_share(text: str) -> tuple[int, int]:
 
 
 def read_share(run_dir: Path, share: tuple[int, int], workers: int) -> int:
-    """The exit code: 0 read, 2 bad input, 75 told to stop."""
+    """The exit code: 0 read, 75 told to stop."""
     from corpus.archives import input_files
     from corpus.config import CorpusConfig
     from corpus.shards import megabytes, read_shards, shards_of
 
+    stage = _stage(run_dir)
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, lambda *_: setattr(stage, "preempted", True))
+    config = stage.section("corpus", CorpusConfig)
+    shards = shards_of(stage, input_files(config.inputs)[share[0] :: share[1]])
     try:
-        stage = _stage(run_dir)
-        for number in (signal.SIGTERM, signal.SIGUSR1):
-            signal.signal(number, lambda *_: setattr(stage, "preempted", True))
-        config = stage.section("corpus", CorpusConfig)
-        shards = shards_of(stage, input_files(config.inputs)[share[0] :: share[1]])
         with Progress(f"corpus: read share {share[0]}/{share[1]}", megabytes(shards), "MB") as progress:
             read_shards(stage, shards, config, workers, progress)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_USAGE
     except Preempted:
         print("corpus: preempted, will resume", file=sys.stderr)
         return EXIT_REQUEUE
@@ -50,6 +47,6 @@ def _stage(run_dir: Path) -> Stage:
     if not (run_dir / "plan.json").is_file():
         raise UsageError(f"{run_dir} is not planned; `python -m pipeline.plan --profile … --run-dir {run_dir}` does it")
     (run_dir / ".work").mkdir(exist_ok=True)
-    with open(run_dir / ".work" / "corpus.lock", "w") as lock:
+    with open(run_dir / ".work" / "corpus.claim", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return Stage("corpus", run_dir)

@@ -6,14 +6,13 @@
 RUN is a run directory, of the pipeline or of `corpus.mine --output`, with a published corpus.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from stage import EXIT_USAGE, UsageError
+from stage import UsageError, outcome, parser
 
 Entry = dict[str, Any]
 
@@ -72,22 +71,15 @@ def _fate(entry: Entry) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """0 shown, 2 no such page or no such run."""
-    parser = argparse.ArgumentParser(
-        prog="python -m corpus.show", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--run", type=Path, required=True, help="run directory")
-    parser.add_argument("--characters", type=int, default=1000, help="of the text to show; 0: all (default: 1000)")
-    parser.add_argument("page", metavar="ID|URL")
-    args = parser.parse_args(argv)
-    try:
-        _show(args.run / "corpus", args.page, args.characters)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    return 0
+    options = parser(__doc__)
+    options.add_argument("--run", type=Path, required=True, help="run directory")
+    options.add_argument("--characters", type=int, default=1000, help="of the text to show; 0: all (default: 1000)")
+    options.add_argument("page", metavar="ID|URL")
+    args = options.parse_args(argv)
+    return outcome(lambda: _show(args.run / "corpus", args.page, args.characters))
 
 
-def _show(corpus: Path, name: str, characters: int) -> None:
+def _show(corpus: Path, name: str, characters: int) -> int:
     if not (corpus / "manifest.json").is_file():
         raise UsageError(f"--run: no published corpus in {corpus}; `python -m corpus.mine` makes one")
     manifest = json.loads((corpus / "manifest.json").read_text())
@@ -98,6 +90,7 @@ def _show(corpus: Path, name: str, characters: int) -> None:
     if not found:
         raise UsageError(f"{name}: {corpus / 'ledger.jsonl'} has no such page; records without text are only counted")
     print(f"\n\n{'-' * 80}\n".join(found))
+    return 0
 
 
 if __name__ == "__main__":

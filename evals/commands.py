@@ -9,14 +9,14 @@ this program wrote. Both can leave a report (--output).
 """
 
 import argparse
-import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from evals.config import BENCHMARKS, BenchmarkRun
 from evals.measure import measure
-from stage import EXIT_USAGE, Progress, UsageError, atomic_write, read_jsonl
+from stage import Progress, UsageError, atomic_write, read_jsonl
 
 TEXT_KEYS = ("trajectory", "text", "output", "outputs", "completion", "completions", "response", "generation")
 GOLD_KEYS = ("gold", "answer", "gt", "target")
@@ -35,20 +35,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, metavar="DIR", help="where to write samples and report")
 
 
-def command(args: argparse.Namespace) -> int | None:
-    """Run the command that `args` name; None when they name none."""
-    try:
-        if args.list:
-            return list_benchmarks()
-        if args.samples:
-            return score_file(args)
-        if args.rescore:
-            return rescore(args.rescore, args.output)
-        if args.checkpoint or args.endpoint:
-            return measure(args)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_USAGE
+def command(args: argparse.Namespace) -> Callable[[], int] | None:
+    """The command that `args` name; None when they name none."""
+    if args.list:
+        return list_benchmarks
+    if args.samples:
+        return lambda: score_file(args)
+    if args.rescore:
+        return lambda: rescore(args.rescore, args.output)
+    if args.checkpoint or args.endpoint:
+        return lambda: measure(args)
     return None
 
 

@@ -3,17 +3,12 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, ValidationError, model_validator
 
 from stage import UsageError
+from stage.section import Section
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
-
-
-class Section(BaseModel):
-    """A section of the profile: unknown keys are errors, values do not change after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class BenchmarkRun(Section):
@@ -69,7 +64,7 @@ class EvalsConfig(Section):
     """What to measure. Checkpoints are compared in the order given, each with the one before it."""
 
     checkpoints: list[Literal["pretrain", "sft", "grpo"]] = Field(["pretrain", "sft", "grpo"], min_length=1)
-    few_shot_checkpoints: list[Literal["pretrain", "sft", "grpo"]] = ["pretrain"]  # base models, not tuned to answer
+    few_shot_checkpoints: list[Literal["pretrain", "sft", "grpo"]] = Field(["pretrain"])  # base models: not tuned
     benchmarks: list[BenchmarkRun] = Field(
         [BenchmarkRun(name="gsm8k"), BenchmarkRun(name="math"), BenchmarkRun(name="cmath")], min_length=1
     )

@@ -8,7 +8,6 @@ the recorded ones, and every record that differs with the reason.
 Outputs are compared as ToRA showed them: the last line printed, else the last line of the traceback.
 """
 
-import argparse
 import json
 import re
 import sys
@@ -21,7 +20,7 @@ from typing import Any
 from evals.extraction import MARKS
 from evals.sandbox.execution import Execution, Limits
 from evals.tools import OUTPUT, Trajectory, programs, session, shown, tool_answer
-from stage import UsageError
+from stage import UsageError, outcome, parser
 
 FIELDS = ("gold", "trajectory", "prediction")
 _OUTPUT = re.compile(rf"^{OUTPUT}\n(.*?)\n?^```", re.DOTALL | re.MULTILINE)
@@ -179,22 +178,25 @@ def _reason(result: Replayed) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """Replay a file and print the report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, help="JSONL of published solutions")
-    parser.add_argument("--limit", type=int, help="only the first so many records")
-    parser.add_argument("--list", type=int, default=20, help="differing records to print (%(default)s)")
-    args = parser.parse_args(argv)
+    options = parser(__doc__)
+    options.add_argument("file", type=Path, help="JSONL of published solutions")
+    options.add_argument("--limit", type=int, help="only the first so many records")
+    options.add_argument("--list", type=int, default=20, help="differing records to print (%(default)s)")
+    args = options.parse_args(argv)
+    return outcome(lambda: _replay(args.file, args.limit, args.list))
+
+
+def _replay(file: Path, limit: int | None, listed: int) -> int:
     from evals.sandbox import Sandbox, SandboxFailed
 
+    records = read(file, limit)
     try:
-        records = read(args.file, args.limit)
         with Sandbox(Limits()) as sandbox:
             print(f"sandbox: {'; '.join(sandbox.strength())}")
-            print(report(list(replay(records, sandbox)), args.list))
-        return 0
-    except (UsageError, SandboxFailed) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+            print(report(list(replay(records, sandbox)), listed))
+    except SandboxFailed as error:
+        raise UsageError(str(error)) from None
+    return 0
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ The other commands need no run: --list, --samples and --rescore no model either 
 --endpoint measure one model (evals/measure.py).
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from typing import Any
 from evals import commands, measure
 from evals.config import EvalsConfig
 from evals.server_config import ServerConfig
-from stage import Stage, UsageError, stage_main
+from stage import Stage, UsageError, outcome, parser, run_stage
 
 
 def body(stage: Stage) -> None:
@@ -160,17 +159,16 @@ def _count(stage: Stage, samples: dict[str, dict[str, list[dict[str, Any]]]]) ->
 
 def main(argv: list[str] | None = None) -> int:
     """Run the stage, or one of the commands that need no run directory."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run-dir", type=Path, help="run directory holding profile.yaml and plan.json: run the stage")
-    commands.add_arguments(parser)
-    measure.add_arguments(parser)
-    args = parser.parse_args(argv)
-    code = commands.command(args)
-    if code is not None:
-        return code
+    options = parser(__doc__)
+    options.add_argument("--run-dir", type=Path, help="run directory holding profile.yaml and plan.json: run the stage")
+    commands.add_arguments(options)
+    measure.add_arguments(options)
+    args = options.parse_args(argv)
+    if command := commands.command(args):
+        return outcome(command)
     if args.run_dir is None:
-        parser.error("give --run-dir, or one of --list, --samples, --rescore, --checkpoint, --endpoint")
-    return stage_main("evals", body, ["--run-dir", str(args.run_dir)], __doc__)
+        options.error("give --run-dir, or one of --list, --samples, --rescore, --checkpoint, --endpoint")
+    return run_stage("evals", body, args.run_dir)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,13 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from stage.section import Section
 
 
-class ServerConfig(BaseModel):
+class ServerConfig(Section):
     """How one SGLang server is started. None leaves SGLang's own default."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     device: Literal["cpu", "cuda"] = "cuda"
     dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.run_dir import RunDir
-from stage import EXIT_USAGE, UsageError
+from stage import UsageError, outcome, parser
 
 if TYPE_CHECKING:
     from evals.server_config import ServerConfig
@@ -28,34 +28,24 @@ ON_CPU = {"device": "cpu", "dtype": "float32", "tp_size": 1, "dp_size": 1, "weig
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line."""
-    args = _parser().parse_args(argv)
-    try:
-        return _chat(args)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_USAGE
+    args = _options().parse_args(argv)
+    return outcome(lambda: _chat(args))
 
 
-def _parser() -> argparse.ArgumentParser:
-    intro, _, epilog = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m pipeline.chat",
-        description=intro,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--run", type=Path, required=True, metavar="RUN_DIR", help="a run directory")
-    parser.add_argument("--stage", choices=CHECKPOINTS, help="whose checkpoint (the furthest trained that there is)")
-    parser.add_argument("--prompt", metavar="TEXT", help="print the answer to this and end")
-    parser.add_argument("--web", action="store_true", help="serve a page on 127.0.0.1")
-    parser.add_argument("--port", type=int, default=8010, help="of the page; 0: any free one (%(default)s)")
-    parser.add_argument("--max-new-tokens", type=int, default=512, help="of one answer (%(default)s)")
-    parser.add_argument(
+def _options() -> argparse.ArgumentParser:
+    options = parser(__doc__)
+    options.add_argument("--run", type=Path, required=True, metavar="RUN_DIR", help="a run directory")
+    options.add_argument("--stage", choices=CHECKPOINTS, help="whose checkpoint (the furthest trained that there is)")
+    options.add_argument("--prompt", metavar="TEXT", help="print the answer to this and end")
+    options.add_argument("--web", action="store_true", help="serve a page on 127.0.0.1")
+    options.add_argument("--port", type=int, default=8010, help="of the page; 0: any free one (%(default)s)")
+    options.add_argument("--max-new-tokens", type=int, default=512, help="of one answer (%(default)s)")
+    options.add_argument(
         "--temperature", type=float, default=0.0, help="0: greedy, as accuracy is measured (%(default)s)"
     )
-    parser.add_argument("--tools", action="store_true", help="run the model's programs in the sandbox")
-    parser.add_argument("--device", choices=("cpu", "cuda"), help="where to run the model (as the run did)")
-    return parser
+    options.add_argument("--tools", action="store_true", help="run the model's programs in the sandbox")
+    options.add_argument("--device", choices=("cpu", "cuda"), help="where to run the model (as the run did)")
+    return options
 
 
 def _chat(args: argparse.Namespace) -> int:

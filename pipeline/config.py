@@ -5,6 +5,7 @@ the key, what it got and what would do. Whether the input files exist is asked l
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,10 +18,11 @@ from corpus.config import CorpusConfig
 from evals.config import EvalsConfig
 from evals.server_config import ServerConfig
 from pipeline import checks, profile_error
-from pretrain.config import ModelConfig, PretrainConfig, Section, TrainingConfig
+from pretrain.config import ModelConfig, PretrainConfig, TrainingConfig
 from rl.config import GrpoConfig, RewardConfig
 from sft.config import SftConfig
 from stage import UsageError
+from stage.section import Section
 
 PROFILES = Path(__file__).parent / "profiles"
 StageName = Literal["corpus", "pretrain", "sft", "reward", "grpo", "evals"]
@@ -52,6 +54,11 @@ class SlurmConfig(Section):
     gpus_per_node: NonNegativeInt = 8
     sbatch_args: tuple[str, ...] = ()  # passed to sbatch as they are: --exclusive, --constraint=…
     stages: dict[StageName, SlurmStage] = Field(default_factory=dict)
+
+    def of(self, stage: StageName) -> "SlurmConfig":
+        """The settings for one stage: those for all, with its own in their place."""
+        own = self.stages.get(stage)
+        return self.model_copy(update=own.model_dump(exclude_none=True)) if own else self
 
 
 class Profile(Section):
@@ -110,8 +117,8 @@ def _find(name: str) -> Path:
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a profile's YAML file."""
     try:
-        raw = yaml.load(path.read_text(), Loader=_Loader)
-    except yaml.YAMLError as error:
+        raw = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(raw, dict):
         raise UsageError(f"{path}: expected a mapping of profile keys, got {profile_error.shown(raw)}")
@@ -155,7 +162,19 @@ def _set_item(items: list[Any], index: str, value: object, last: bool, key: str)
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML with the numbers people write: 1e-6 is a number, 24:00:00 is not (PyYAML reads YAML 1.1, which differs)."""
+    """YAML with the numbers people write: 1e-6 is a number, 24:00:00 is not (PyYAML reads YAML 1.1, which differs).
+
+    A key that stands twice in a mapping is an error; PyYAML would take the last.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        for key, times in keys.items():
+            if times > 1:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"key {key!r} stands twice", problem_mark=node.start_mark
+                )
+        return super().construct_mapping(node, deep)
 
 
 _EXPONENT = r"[eE][-+]?[0-9]+"

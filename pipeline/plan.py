@@ -1,4 +1,4 @@
-"""Decides what a run has to do: fingerprints, what is up to date, and why the rest is not.
+"""Plans a run: everything that decides each stage's result, and the fingerprint of it.
 
 fingerprint(stage) = sha256 of {its sections of the profile, the fingerprints of its input stages,
                                 its input files (size and content), the version of its code}
@@ -13,7 +13,7 @@ import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.run_dir import RunDir
 from pipeline.source import code_version
 from pipeline.stages import STAGES, StageSpec
-from stage import EXIT_USAGE, UsageError, atomic_write, sha256_file
+from stage import atomic_write, outcome, parser, sha256_file
 
 if TYPE_CHECKING:
     from pipeline.config import Profile
@@ -54,15 +54,6 @@ class PlannedStage:
             return [python, "-m", *module]
         torchrun = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(self.nproc_per_node)]
         return [*torchrun, "-m", *module]
-
-
-@dataclass(frozen=True)
-class Decision:
-    """Whether a stage runs, and why or why not."""
-
-    stage: PlannedStage
-    run: bool
-    reason: str
 
 
 def make_plan(profile: Profile, run_dir: RunDir, specs: Sequence[StageSpec] = STAGES) -> list[PlannedStage]:
@@ -132,82 +123,6 @@ def _identity(key: str, pattern: str, path: Path) -> dict[str, Any]:
     return entry | {"sha256": sha256_file(path)}
 
 
-def decide(
-    plan: Sequence[PlannedStage], run_dir: RunDir, selected: Sequence[str], forced: Sequence[str] = ()
-) -> list[Decision]:
-    """Whether each selected stage runs; a UsageError where one needs a stage that is neither selected nor current."""
-    decisions: dict[str, Decision] = {}
-    for stage in plan:
-        decisions[stage.name] = _decide(stage, run_dir, decisions, stage.name in forced)
-    for name in selected:
-        for needed in decisions[name].stage.inputs if decisions[name].run else ():
-            if needed not in selected and decisions[needed].run:
-                reason = decisions[needed].reason
-                raise UsageError(
-                    f"{name}: its input '{needed}' is not current ({reason}); run it too: --stages {needed},{name}"
-                )
-    return [decisions[name] for name in selected]
-
-
-def _decide(stage: PlannedStage, run_dir: RunDir, earlier: dict[str, Decision], forced: bool) -> Decision:
-    manifest = run_dir.manifest(stage.name)
-    if forced:
-        return Decision(stage, True, "forced")
-    if manifest is None:
-        resumes = run_dir.work_fingerprint(stage.name) == stage.fingerprint
-        return Decision(stage, True, "interrupted, resumes" if resumes else "never ran")
-    if manifest["fingerprint"] != stage.fingerprint:
-        reason = _why_changed(stage, run_dir.ingredients(manifest["fingerprint"]))
-        resumes = run_dir.work_fingerprint(stage.name) == stage.fingerprint
-        return Decision(stage, True, reason + ("; resumes" if resumes else ""))
-    for name in stage.inputs:
-        if earlier[name].run:
-            return Decision(stage, True, f"input {name} runs")
-        if _made_anew(name, manifest, run_dir):
-            return Decision(stage, True, f"input {name} was made anew")
-    return Decision(stage, False, "up to date")
-
-
-def _made_anew(name: str, manifest: dict[str, Any], run_dir: RunDir) -> bool:
-    """Whether an input was published again, with the same fingerprint, after this result was made from it."""
-    used = [e["sha256"] for e in manifest["inputs"] if Path(e["path"]).parts[-2:] == (name, "manifest.json")]
-    return used != [sha256_file(run_dir.path / name / "manifest.json")]
-
-
-def _why_changed(stage: PlannedStage, before: dict[str, Any] | None) -> str:
-    if before is None:
-        return "published by an unknown plan"
-    reasons = list(_differences(before, stage.ingredients))
-    return reasons[0] + (f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else "")
-
-
-def _differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    old, new = dict(_leaves(before["profile"])), dict(_leaves(now["profile"]))
-    for key in [*new, *(k for k in old if k not in new)]:
-        if old.get(key) != new.get(key):
-            yield f"{key} changed {json.dumps(old.get(key))} -> {json.dumps(new.get(key))}"
-    old_files, new_files = ({e["path"]: e for e in x["files"]} for x in (before, now))
-    for path in [*new_files, *(p for p in old_files if p not in new_files)]:
-        if old_files.get(path) != new_files.get(path):
-            what = "changed" if path in old_files and path in new_files else "added" if path in new_files else "removed"
-            yield f"input file {path} {what}"
-    for name in dict.fromkeys([*now["inputs"], *before["inputs"]]):
-        if before["inputs"].get(name) != now["inputs"].get(name):
-            yield f"input {name} changed"
-    if before["code"] != now["code"]:
-        yield "code changed"
-
-
-def _leaves(value: object, prefix: str = "") -> Iterator[tuple[str, object]]:
-    """(dotted key, value) of everything in nested mappings and lists."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
-    if not items:
-        yield prefix, value
-        return
-    for key, inner in items:
-        yield from _leaves(inner, f"{prefix}.{key}" if prefix else str(key))
-
-
 def write_plan(plan: Sequence[PlannedStage], profile: Profile, run_dir: RunDir) -> None:
     """Put profile.yaml and plan.json into the run directory, touching only what differs. Hold the lock to call this."""
     for stage in plan:
@@ -247,24 +162,25 @@ def _write_if_new(path: Path, text: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the plan of a run directory, or print how one of its stages is launched."""
-    parser = argparse.ArgumentParser(prog="python -m pipeline.plan", description=__doc__.partition("\n")[0])
-    parser.add_argument("--run-dir", type=Path, required=True)
-    parser.add_argument("--profile", help="a profile's name or file; default: RUN_DIR/profile.yaml")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
-    parser.add_argument("--launch", metavar="STAGE", help="print shell assignments that say how to start STAGE")
-    args = parser.parse_args(argv)
-    try:
-        # A queued job starts what was planned when it was submitted, even if the code has been edited since:
-        # the run that submitted it holds the lock and waits for a result with that plan's fingerprint.
-        as_planned = args.launch and not args.profile and not args.overrides and RunDir(args.run_dir).plan() is not None
-        plan = _planned(args.run_dir, args.profile or args.run_dir / "profile.yaml", args.overrides, not as_planned)
-        if args.launch:
-            stage = _named(plan, args.launch)
-            torchrun = int(stage.spec.torchrun)
-            print(f"module={stage.spec.module} {torchrun=} nnodes={stage.nnodes} nproc_per_node={stage.nproc_per_node}")
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_USAGE
+    options = parser(__doc__)
+    options.add_argument("--run-dir", type=Path, required=True, help="where profile.yaml and plan.json are written")
+    options.add_argument("--profile", help="a profile's name or file; default: RUN_DIR/profile.yaml")
+    options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
+                         help="override a value of the profile; may be repeated")  # fmt: skip
+    options.add_argument("--launch", metavar="STAGE", help="print shell assignments that say how to start STAGE")
+    args = options.parse_args(argv)
+    return outcome(lambda: _main(args))
+
+
+def _main(args: argparse.Namespace) -> int:
+    # A queued job starts what was planned when it was submitted, even if the code has been edited since:
+    # the run that submitted it holds the lock and waits for a result with that plan's fingerprint.
+    as_planned = args.launch and not args.profile and not args.overrides and RunDir(args.run_dir).plan() is not None
+    plan = _planned(args.run_dir, args.profile or args.run_dir / "profile.yaml", args.overrides, not as_planned)
+    if args.launch:
+        stage = _named(plan, args.launch)
+        torchrun = int(stage.spec.torchrun)
+        print(f"module={stage.spec.module} {torchrun=} nnodes={stage.nnodes} nproc_per_node={stage.nproc_per_node}")
     return 0
 
 

@@ -24,6 +24,12 @@ def start_ticks(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
+def children(pid: int) -> list[int]:
+    """Ids of the processes that process `pid` has started; none where the kernel does not tell."""
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(word) for path in lists for word in path.read_text().split()]
+
+
 def marked(mark: str) -> list[int]:
     """Ids of the living processes, other than this one, whose environment carries MARK=`mark`."""
     wanted = f"{MARK}={mark}".encode()

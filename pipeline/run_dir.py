@@ -7,19 +7,16 @@ Besides what stage/context.py documents, the pipeline keeps
     .lock                          held (flock) while a `pipeline.run` works here
 """
 
-import fcntl
 import json
-import os
 import platform
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pipeline import processes
 from stage import UsageError, atomic_write
+from stage.files import lock
 
 
 @dataclass(frozen=True)
@@ -90,28 +87,12 @@ class RunDir:
         if stopped := processes.kill_marked(self.mark(stage)):
             print(f"{stage}: stopped {stopped} left-over processes of an attempt that was killed", flush=True)
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep other runs out of this directory; the kernel lets go of it when this process ends, however it ends."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / ".lock", "a+") as file:
-            _acquire(file, self.path)
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {platform.node()} since {time.strftime('%Y-%m-%d %H:%M:%S')}")
-            file.flush()
-            yield
-            file.truncate(0)
+    def lock(self) -> AbstractContextManager[None]:
+        """Keep other runs out of this directory."""
+        return lock(self.path / ".lock", f"run directory {self.path}")
 
     def _attempt_file(self, stage: str) -> Path:
         return self.path / ".work" / f"{stage}.attempt.json"
-
-
-def _acquire(file: IO[str], path: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
-        raise UsageError(f"{path} is in use by another run ({file.read().strip()}); wait for it or stop it") from None
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

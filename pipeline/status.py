@@ -6,16 +6,15 @@ States: published, stale (published under other settings than the plan's), runni
 nobody at work; it resumes), failed, waiting.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline import figures, progress
-from pipeline.run_dir import RunDir
+from pipeline.run_dir import Attempt, RunDir
 from pipeline.stages import STAGE_NAMES
-from stage import EXIT_USAGE, UsageError
+from stage import EXIT_REQUEUE, UsageError, outcome, parser
 from stage.progress import duration
 
 FRESH_SECONDS = 60.0  # a stage on another machine is taken to be alive if it reported progress this lately
@@ -25,33 +24,34 @@ def state_of(run_dir: RunDir, stage: str) -> tuple[str, str]:
     """(state, a few words about it) of one stage."""
     planned = (run_dir.plan() or {"stages": {}})["stages"].get(stage, {}).get("fingerprint")
     manifest, attempt, doing = run_dir.manifest(stage), run_dir.attempt(stage), run_dir.progress(stage)
-    begun = run_dir.work_fingerprint(stage) is not None
     done = progress.line(doing).removeprefix(f"{stage}: ") if doing else ""
-    if attempt and attempt.alive():
-        return "running", f"process {attempt.pid}; {done or 'starting'}"
-    if attempt and attempt.job and attempt.exit_code is None:
-        from pipeline.executors.slurm import job_state
-
-        job = job_state(attempt.job)
-        if job is not None:
-            return ("running" if job == "RUNNING" else "queued"), f"job {attempt.job} {job.lower()}; {done}".rstrip(
-                "; "
-            )
-    if (
-        begun
-        and doing
-        and time.time() - doing["time"] < FRESH_SECONDS
-        and not (attempt and attempt.exit_code is not None)
-    ):
-        return "running", done
+    if at_work := _at_work(attempt, doing, done):
+        return at_work
     if attempt and attempt.exit_code not in (None, 0) and attempt.fingerprint == planned:
-        state = "preempted" if attempt.exit_code == 75 else "failed"
+        state = "preempted" if attempt.exit_code == EXIT_REQUEUE else "failed"
         return state, attempt.error or f"exit code {attempt.exit_code}"
     if manifest and manifest["fingerprint"] == planned:
         return "published", figures.of_manifest(manifest)
-    if begun:
+    if run_dir.work_fingerprint(stage) is not None:
         return "interrupted", f"resumes; was at {done}" if done else "resumes"
     return ("stale", figures.of_manifest(manifest)) if manifest else ("waiting", "")
+
+
+def _at_work(attempt: Attempt | None, doing: progress.State | None, done: str) -> tuple[str, str] | None:
+    """The state of a stage that somebody works on or that is queued; None when nobody does, as far as one can tell."""
+    if attempt and attempt.alive():
+        return "running", f"process {attempt.pid}; {done or 'starting'}"
+    if attempt and attempt.job and attempt.exit_code is None:
+        from pipeline.executors.slurm import NO_ANSWER, job_state
+
+        job = job_state(attempt.job)
+        if job not in (None, NO_ANSWER):
+            state = "running" if job == "RUNNING" else "queued"
+            return state, "; ".join(filter(None, (f"job {attempt.job} {job.lower()}", done)))
+    ended = attempt is not None and attempt.exit_code is not None
+    if doing and not ended and time.time() - doing["time"] < FRESH_SECONDS:
+        return "running", done
+    return None
 
 
 def stage_table(run_dir: RunDir, stages: Sequence[str] = STAGE_NAMES) -> None:
@@ -71,17 +71,16 @@ def stage_table(run_dir: RunDir, stages: Sequence[str] = STAGE_NAMES) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m pipeline.status", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("run_dir", type=Path, metavar="RUN_DIR")
-    args = parser.parse_args(argv)
-    try:
-        run_dir = RunDir(args.run_dir)
-        if run_dir.plan() is None:
-            raise UsageError(f"{args.run_dir}: not a run directory (no plan.json); `python -m pipeline.run` makes one")
-        stage_table(run_dir)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_USAGE
+    options = parser(__doc__)
+    options.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="as runs/tiny")
+    args = options.parse_args(argv)
+    return outcome(lambda: _show(RunDir(args.run_dir)))
+
+
+def _show(run_dir: RunDir) -> int:
+    if run_dir.plan() is None:
+        raise UsageError(f"{run_dir.path}: not a run directory (no plan.json); `python -m pipeline.run` makes one")
+    stage_table(run_dir)
     return 0
 
 

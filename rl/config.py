@@ -4,7 +4,8 @@ from typing import Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from pretrain.config import OptimizerConfig, Section, TrainingConfig
+from pretrain.config import OptimizerConfig, TrainingConfig
+from stage.section import Section
 
 
 class Questions(Section):

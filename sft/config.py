@@ -2,7 +2,8 @@
 
 from pydantic import PositiveInt
 
-from pretrain.config import OptimizerConfig, Section, TrainingConfig
+from pretrain.config import OptimizerConfig, TrainingConfig
+from stage.section import Section
 
 
 class SftSource(Section):

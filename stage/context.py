@@ -13,7 +13,6 @@ A stage works in `.work/<stage>` and publishes by one rename. Work begun under a
 work begun under the same one is resumed.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -24,16 +23,22 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
-from stage.errors import EXIT_REQUEUE, EXIT_USAGE, UsageError
-from stage.files import atomic_write, sha256_file
+from stage.command import outcome, parser
+from stage.errors import EXIT_REQUEUE, UsageError
+from stage.files import atomic_write, lock, sha256_file
 from stage.progress import Progress
 
-M = TypeVar("M")
+if TYPE_CHECKING:
+    from stage.section import Section
+
+S = TypeVar("S", bound="Section")
+LEFTOVERS = ("progress.json", "resume")  # of the work, no part of the result
 
 
 class Preempted(Exception):
@@ -64,9 +69,9 @@ class Stage:
         if self.rank == 0:
             self._claim_work()
 
-    def section(self, key: str, model: type[M]) -> M:
-        """The profile's section `key` as the pydantic model `model`."""
-        return model.model_validate(self.profile[key])  # type: ignore[attr-defined, no-any-return]
+    def section(self, key: str, model: type[S]) -> S:
+        """The profile's section `key`."""
+        return model.model_validate(self.profile[key])
 
     def input(self, stage: str) -> Path:
         """The published output directory of an earlier stage."""
@@ -97,15 +102,15 @@ class Stage:
         """Write manifest.json and make the working directory the stage's output, in one rename. Rank 0 only."""
         if self.rank != 0:
             return
-        for leftover in ("progress.json", "resume"):
-            remove(self.work / leftover)
         atomic_write(self.work / "manifest.json", json.dumps(self._manifest(), indent=2, ensure_ascii=False) + "\n")
+        old = self.work.with_name(f"{self.name}.old")
+        remove(old)
         if self.output.exists():
-            old = self.work.with_name(f"{self.name}.old")
-            remove(old)
             os.rename(self.output, old)
         os.rename(self.work, self.output)
-        remove(self.work.with_name(f"{self.name}.old"))
+        # Not before: hashing a large model takes minutes, in which a kill must not cost the checkpoint to resume from.
+        for leftover in (*(self.output / name for name in LEFTOVERS), old):
+            remove(leftover)
 
     def _claim_work(self) -> None:
         mark = self.work / "fingerprint"
@@ -117,6 +122,7 @@ class Stage:
 
     def _manifest(self) -> dict[str, Any]:
         outputs = [p for p in sorted(self.work.rglob("*")) if p.is_file() and not p.name.startswith(".")]
+        outputs = [p for p in outputs if p.relative_to(self.work).parts[0] not in (*LEFTOVERS, "manifest.json")]
         usage = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         files = [*self._files, *(self.run_dir / s / "manifest.json" for s in self.plan["inputs"])]
         return {
@@ -131,34 +137,42 @@ class Stage:
             "wall_seconds": round(time.monotonic() - self._began, 3),
             "peak_memory_bytes": max(usage) * 1024,
             "inputs": [describe_file(p, p) for p in files],
-            "outputs": [describe_file(p, p.relative_to(self.work)) for p in outputs if p.name != "manifest.json"],
+            "outputs": [describe_file(p, p.relative_to(self.work)) for p in outputs],
             "counts": self.counts,
             "metrics": self.metrics,
         }
 
 
 def stage_main(name: str, body: Callable[[Stage], None], argv: list[str] | None = None, doc: str | None = None) -> int:
-    """`main` of a stage module: parse --run-dir, run `body`, publish; return the exit code.
+    """`main` of a stage module: parse --run-dir, then `run_stage`."""
+    options = parser(doc)
+    options.add_argument("--run-dir", required=True, type=Path, help="run directory holding profile.yaml and plan.json")
+    return run_stage(name, body, options.parse_args(argv).run_dir)
+
+
+def run_stage(name: str, body: Callable[[Stage], None], run_dir: Path) -> int:
+    """Run `body`, publish; return the exit code.
 
     0 published; 2 bad input, said in one line; 75 preempted, to be started again. Other exceptions propagate.
     The heavy imports of a stage belong inside `body`, after --help was answered.
     """
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run-dir", required=True, type=Path, help="run directory holding profile.yaml and plan.json")
-    args = parser.parse_args(argv)
-    try:
-        stage = Stage(name, args.run_dir)
+    return outcome(lambda: _run_stage(name, body, run_dir))
+
+
+def _run_stage(name: str, body: Callable[[Stage], None], run_dir: Path) -> int:
+    _read(run_dir / "plan.json")  # nothing is written into a folder that is no run directory
+    first = os.environ.get("RANK", "0") == "0"
+    with lock(run_dir / ".work" / f"{name}.lock", f"stage {name} of {run_dir}") if first else nullcontext():
+        stage = Stage(name, run_dir)
         for number in (signal.SIGTERM, signal.SIGUSR1):
             signal.signal(number, lambda *_: setattr(stage, "preempted", True))
-        body(stage)
+        try:
+            body(stage)
+        except Preempted:
+            print(f"{name}: preempted, will resume", file=sys.stderr)
+            return EXIT_REQUEUE
         stage.publish()
-        return 0
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    except Preempted:
-        print(f"{name}: preempted, will resume", file=sys.stderr)
-        return EXIT_REQUEUE
+    return 0
 
 
 def describe_file(path: Path, shown_as: Path) -> dict[str, Any]:

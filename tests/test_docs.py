@@ -1,4 +1,4 @@
-"""The pages of the training stages against the code: commands, settings and files that they name exist."""
+"""The documentation against the repository: links lead somewhere, and the commands and options it names exist."""
 
 import re
 import subprocess
@@ -7,81 +7,32 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
 
-from pretrain.config import PretrainConfig
-from rl.config import GrpoConfig, RewardConfig
-from sft.config import SftConfig
-
-PAGES: dict[str, type[BaseModel]] = {
-    "pretrain": PretrainConfig,
-    "sft": SftConfig,
-    "reward": RewardConfig,
-    "grpo": GrpoConfig,
-}
-each_page = pytest.mark.parametrize("page", PAGES)
-
-
-@pytest.fixture
-def text(repository: Path, page: str) -> str:
-    return (repository / "docs" / f"{page}.md").read_text()
-
-
-def section(text: str, title: str) -> str:
-    """The text under a heading that begins with `title`."""
-    return re.split(r"^## ", text.partition(f"\n## {title}")[2], maxsplit=1, flags=re.MULTILINE)[0]
-
-
-def has(model: type[BaseModel], key: str) -> bool:
-    """Whether a dotted key (`optimizer.lr`, `parallel.*`) names a field of the section."""
-    name, _, rest = key.partition(".")
-    if name == "*":
-        return True
-    if name not in model.model_fields:
-        return False
-    inner = model.model_fields[name].annotation
-    return not rest or (isinstance(inner, type) and issubclass(inner, BaseModel) and has(inner, rest))
-
-
-@each_page
-def test_every_setting_in_the_table_is_one_of_the_profile(page: str, text: str) -> None:
-    rows = re.findall(r"^\| (`.*?) \|", section(text, "Settings"), re.MULTILINE)
-    model, unknown = PAGES[page], []
-    for row in rows:
-        prefix = ""
-        for key in re.findall(r"`([\w.*]+)`", row):  # `optimizer.lr`, `lr_schedule`: the section is named once
-            if not has(model, key) and not has(model, prefix + key):
-                unknown.append(key)
-            prefix = key.rpartition(".")[0] + "." if "." in key else prefix
-    assert len(rows) >= 5 and not unknown
-
-
-@each_page
-def test_every_file_of_the_code_exists(page: str, text: str, repository: Path) -> None:
-    folder, missing = Path(), []
-    for name in re.findall(r"`([\w/.]+(?:\.py|/))`", section(text, "Code")):
-        folder = Path(name).parent if "/" in name.rstrip("/") else folder
-        if not (repository / name).exists() and not (repository / folder / name).exists():
-            missing.append(name)
-    assert not missing
+REPOSITORY = Path(__file__).resolve().parents[1]
+PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")])
+COMMAND = re.compile(r"python -m ((?:corpus|pretrain|sft|rl|evals|pipeline)(?:\.\w+)+)([^\n`]*)")
+by_page = pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(REPOSITORY)))
 
 
 @cache
-def help_of(module: str, repository: Path) -> str:
-    return subprocess.run(
-        [sys.executable, "-m", module, "--help"], cwd=repository, capture_output=True, text=True
-    ).stdout
+def help_of(module: str) -> str:
+    command = [sys.executable, "-m", module, "--help"]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
 
 
-@each_page
-def test_every_command_has_its_options(page: str, text: str, repository: Path) -> None:
-    commands = re.findall(r"^python -m (.*?)(?:  +#.*)?$", text, re.MULTILINE)
-    assert len(commands) > 1
-    for command in commands:
-        module, *words = command.split()
-        if module == "torch.distributed.run":
-            module, *words = command.partition(" -m ")[2].split()
-        options = {word for word in words if word.startswith("--")}
-        assert options and options <= set(re.findall(r"--[\w-]+", help_of(module, repository))), command
-    for script in re.findall(r"^sbatch (\S+)", text, re.MULTILINE):
-        assert (repository / script).is_file()
+@by_page
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text())
+    assert not [link for link in links if "://" not in link and not (page.parent / link).exists()]
+
+
+@by_page
+def test_commands_have_the_options_that_are_shown(page: Path) -> None:
+    text = page.read_text().replace("\\\n", " ")
+    shown = {(m[1], flag) for m in COMMAND.finditer(text) for flag in re.findall(r"(?<=\s)--[a-z][\w-]*", before(m[2]))}
+    assert not {(module, flag) for module, flag in shown if flag not in help_of(module)}
+
+
+def before(words: str) -> str:
+    """A command without its comment and what is piped or chained to it."""
+    return re.split(r"\s[#|]|&&|;", words)[0]

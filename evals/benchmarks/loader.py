@@ -13,7 +13,7 @@ import yaml
 from pydantic import PositiveInt, ValidationError, model_validator
 
 from evals.benchmarks.records import Choices, Fields, Problem, problem_of
-from evals.config import BenchmarkRun, Section
+from evals.config import BenchmarkRun
 from evals.equivalence import is_correct
 from evals.extraction import Method, choice_letters, extract_answer
 from evals.normal_form import normalize
@@ -28,6 +28,7 @@ from evals.prompts import (
     few_shot_prompt,
 )
 from stage import UsageError, read_jsonl
+from stage.section import Section
 
 METRICS: dict[str, Callable[[str, str], bool]] = {
     "equivalence": is_correct,

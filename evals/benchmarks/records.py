@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import Field
 
-from evals.config import Section
 from evals.extraction import Method, choice_letters, extract_answer
+from stage.section import Section
 
 Names = str | tuple[str, ...]  # of a field; of several the first that the record has
 

@@ -1,7 +1,8 @@
 """Runs stages one after another on this machine, each as a program of its own.
 
-Everything a stage prints goes to RUN/logs/<stage>.log. SIGINT and SIGTERM are passed on as SIGTERM, on which a stage
-saves a checkpoint and ends; a second one kills it. If this process is killed, the kernel sends the stage SIGTERM.
+Everything a stage prints goes to RUN/logs/<stage>.log. Ctrl-C and SIGTERM are passed on to the stage, which saves a
+checkpoint and ends; a second one kills it. If this process is killed, the kernel sends the stage SIGTERM. Nothing that
+a stage started outlives it.
 """
 
 import ctypes
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from pipeline import processes
@@ -21,7 +22,7 @@ from pipeline.executors.failure import explain
 from pipeline.plan import PlannedStage
 from pipeline.progress import Display
 from pipeline.run_dir import Attempt, RunDir
-from stage import EXIT_REQUEUE, UsageError
+from stage import EXIT_INTERRUPTED, EXIT_REQUEUE
 from stage.progress import duration
 
 POLL_SECONDS = 0.2
@@ -34,20 +35,19 @@ class LocalExecutor:
 
     def __init__(self, run_dir: RunDir, python: str = sys.executable) -> None:
         self.run_dir, self.python = run_dir, python
-        self._signals = 0
+        self._signals: list[int] = []  # that have come
+        self._process: subprocess.Popen[bytes] | None = None  # the stage at work
+        self._torchrun = False  # whether that is torchrun with the stage's processes below it
 
     def run(self, stages: list[PlannedStage]) -> int:
-        """Run `stages`; stop at the first that does not publish and return its exit code."""
-        for stage in stages:
-            if stage.nnodes > 1:
-                raise UsageError(
-                    f"{stage.name}.parallel.nnodes: {stage.nnodes} nodes, but the local executor has one; "
-                    "use --executor slurm"
-                )
-        for number, stage in enumerate(stages, 1):
-            code = self._run_one(stage, f"[{number}/{len(stages)}] {stage.name}")
-            if code or self._signals:
-                return code or EXIT_REQUEUE
+        """Run `stages`; stop at the first that does not publish and return its exit code, or 130 or 75 when told to."""
+        with self._passing_on_signals():
+            for number, stage in enumerate(stages, 1):
+                code = self._run_one(stage, f"[{number}/{len(stages)}] {stage.name}")
+                if self._signals and (code or number < len(stages)):
+                    return EXIT_INTERRUPTED if self._signals[0] == signal.SIGINT else EXIT_REQUEUE
+                if code:
+                    return code
         return 0
 
     def _run_one(self, stage: PlannedStage, title: str) -> int:
@@ -61,13 +61,18 @@ class LocalExecutor:
             output.write(f"\n=== {time.strftime('%Y-%m-%d %H:%M:%S')} {shlex.join(command)}\n".encode())
             output.flush()
             begin_of_attempt = output.tell()
-            attempt, process = self._start(stage, command, output.fileno())
-            with self._pass_on_signals(process, title), Display(stage.name) as display:
-                while process.poll() is None:
-                    display.show(self.run_dir.progress(stage.name))
-                    time.sleep(POLL_SECONDS)
-        processes.kill_marked(self.run_dir.mark(stage.name))  # servers and workers that a dying stage left behind
-        return self._ended(stage, attempt, process.returncode, begin_of_attempt, time.monotonic() - began, title)
+            try:
+                attempt, self._process = self._start(stage, command, output.fileno())
+                self._torchrun = stage.spec.torchrun
+                if self._signals:  # while it started
+                    self._tell(self._process)
+                with Display(stage.name) as display:
+                    while self._process.poll() is None:
+                        display.show(self.run_dir.progress(stage.name))
+                        time.sleep(POLL_SECONDS)
+            finally:
+                processes.kill_marked(self.run_dir.mark(stage.name))  # what a dying stage, or this one, left behind
+        return self._ended(stage, attempt, self._process.returncode, begin_of_attempt, time.monotonic() - began, title)
 
     def _start(self, stage: PlannedStage, command: list[str], output: int) -> tuple[Attempt, "subprocess.Popen[bytes]"]:
         environment = os.environ | {processes.MARK: self.run_dir.mark(stage.name), "PYTHONUNBUFFERED": "1"}
@@ -100,25 +105,41 @@ class LocalExecutor:
             text = file.read().decode(errors="replace")
         code, why = explain(exit_code, text) if exit_code else (1, "it ended without publishing a result")
         self.run_dir.write_attempt(stage.name, replace(attempt, exit_code=code, error=why))
+        if self._signals:
+            said = "stopped, its work is saved" if code == EXIT_REQUEUE else f"stopped: {why}"
+            print(f"{title}: {said}", file=sys.stderr, flush=True)
+            return code
         print(f"error: {stage.name} failed (exit code {code}): {why}; log {log}", file=sys.stderr, flush=True)
         return code
 
     @contextmanager
-    def _pass_on_signals(self, process: "subprocess.Popen[bytes]", title: str) -> Iterator[None]:
-        def pass_on(number: int, _frame: object) -> None:
-            self._signals += 1
-            if self._signals == 1:
-                print(f"{title}: stopping at its next checkpoint; once more kills it", file=sys.stderr, flush=True)
-                process.terminate()
-            else:
-                process.kill()
-
-        before = {n: signal.signal(n, pass_on) for n in (signal.SIGINT, signal.SIGTERM)}
+    def _passing_on_signals(self) -> Iterator[None]:
+        before = {n: signal.signal(n, self._pass_on) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def _pass_on(self, number: int, _frame: object) -> None:
+        self._signals.append(number)
+        if self._process is None or self._process.poll() is not None:
+            return
+        if len(self._signals) > 1:
+            self._process.kill()
+            return
+        print("stopping at the next checkpoint; once more kills the stage", file=sys.stderr, flush=True)
+        self._tell(self._process)
+
+    def _tell(self, process: "subprocess.Popen[bytes]") -> None:
+        """SIGTERM to the stage. torchrun would kill its workers half a minute later, however long their step takes:
+
+        they are told themselves, and it ends after them.
+        """
+        workers = processes.children(process.pid) if self._torchrun else []
+        for pid in workers or [process.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
 
 
 def _die_with_parent() -> None:

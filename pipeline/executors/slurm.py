@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 POLL_SECONDS = 2.0
 FILE_SYSTEM_PATIENCE_SECONDS = 20.0  # how long a manifest published on another node may take to be seen here
 SCRIPTS = REPOSITORY / "slurm"
+NO_ANSWER = "NO_ANSWER"  # in place of a job's state
+OVER = {"", "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
+OVER |= {"PREEMPTED", "REVOKED"}
 
 
 class SlurmExecutor:
@@ -41,6 +44,8 @@ class SlurmExecutor:
     ) -> None:
         if shutil.which("sbatch") is None:
             raise UsageError("--executor slurm: no sbatch on PATH; install slurm-wlm, or use --executor local")
+        if not scripts.is_dir():  # an installed wheel has none
+            raise UsageError(f"--executor slurm: no folder {scripts}; run this from a checkout of the repository")
         self.run_dir, self.profile, self.python, self.scripts = run_dir, profile, python, scripts
 
     def run(self, stages: list[PlannedStage]) -> int:
@@ -73,46 +78,23 @@ class SlurmExecutor:
         return attempt.job
 
     def _submit(self, stage: PlannedStage, after: list[str]) -> str:
-        command = self.sbatch_command(stage, after)
+        command = sbatch_command(stage, self.profile, self.run_dir, after, self.scripts)
         self.run_dir.log(stage.name).parent.mkdir(exist_ok=True)
-        done = subprocess.run(command, capture_output=True, text=True)
+        environment = os.environ | {
+            "MATHMILL_HOME": str(REPOSITORY),
+            "RUN_DIR": str(self.run_dir.path.resolve()),
+            "PROFILE": str(self.run_dir.path.resolve() / "profile.yaml"),
+            "PYTHON": self.python,
+        }
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
         if done.returncode:
-            raise UsageError(f"{stage.name}: sbatch refused the job: {' '.join(done.stderr.split())}")
+            queued = f"; `scancel {' '.join(after)}` takes back what it waits for" if after else ""
+            raise UsageError(f"{stage.name}: sbatch refused the job: {' '.join(done.stderr.split())}{queued}")
         job = done.stdout.strip().partition(";")[0]
         attempt = Attempt(stage.fingerprint, platform.node(), time.time(), job=job)
         self.run_dir.write_attempt(stage.name, attempt)
         print(f"{stage.name}: job {job} submitted{' after ' + ', '.join(after) if after else ''}", flush=True)
         return job
-
-    def sbatch_command(self, stage: PlannedStage, after: list[str]) -> list[str]:
-        """The sbatch line that submits `stage` to start once the jobs `after` have succeeded."""
-        slurm, root = self.profile.slurm, self.run_dir.path.resolve()
-        own = slurm.stages.get(stage.name)  # type: ignore[call-overload]
-        time_limit = (own and own.time) or slurm.time
-        gpus = own.gpus_per_node if own and own.gpus_per_node is not None else slurm.gpus_per_node
-        more = own.sbatch_args if own and own.sbatch_args is not None else slurm.sbatch_args
-        exports = {
-            "MATHMILL_HOME": REPOSITORY,
-            "RUN_DIR": root,
-            "PROFILE": root / "profile.yaml",
-            "PYTHON": self.python,
-        }
-        options = {
-            "--job-name": f"{self.profile.name}-{stage.name}",
-            "--partition": slurm.partition,
-            "--account": slurm.account,
-            "--time": time_limit,
-            "--nodes": stage.nnodes,
-            "--gpus-per-node": gpus,
-            "--output": self.run_dir.log(stage.name).resolve(),
-            "--open-mode": "append",
-            "--chdir": os.getcwd(),
-            "--dependency": f"afterok:{':'.join(after)}" if after else None,
-            "--kill-on-invalid-dep": "yes",
-            "--export": "ALL," + ",".join(f"{k}={v}" for k, v in exports.items()),
-        }
-        said = [f"{key}={value}" for key, value in options.items() if value is not None]
-        return ["sbatch", "--parsable", *said, *more, str(self.scripts / stage.spec.script)]
 
     def _wait(self, stage: PlannedStage, job: str, title: str) -> int:
         print(f"{title}: job {job}, log {self.run_dir.log(stage.name)}", flush=True)
@@ -120,7 +102,8 @@ class SlurmExecutor:
         with Display(stage.name) as display:
             while (state := job_state(job)) is not None:
                 if state != said and state != "COMPLETING":
-                    print(f"{title}: {state.lower()} after {duration(time.monotonic() - began)}", flush=True)
+                    words = state.lower().replace("_", " ")
+                    print(f"{title}: {words} after {duration(time.monotonic() - began)}", flush=True)
                     said = state
                 if state == "RUNNING" and self.run_dir.work_fingerprint(stage.name) == stage.fingerprint:
                     display.show(self.run_dir.progress(stage.name))
@@ -154,12 +137,39 @@ class SlurmExecutor:
             time.sleep(0.5)
 
 
+def sbatch_command(
+    stage: PlannedStage, profile: Profile, run_dir: RunDir, after: list[str], scripts: Path = SCRIPTS
+) -> list[str]:
+    """The sbatch line that submits `stage` to start once the jobs `after` have succeeded."""
+    slurm = profile.slurm.of(stage.name)  # type: ignore[arg-type]
+    options = {
+        "--job-name": f"{profile.name}-{stage.name}",
+        "--partition": slurm.partition,
+        "--account": slurm.account,
+        "--time": slurm.time,
+        "--nodes": stage.nnodes,
+        "--gpus-per-node": slurm.gpus_per_node,
+        "--output": run_dir.log(stage.name).resolve(),
+        "--open-mode": "append",
+        "--chdir": os.getcwd(),
+        "--dependency": f"afterok:{':'.join(after)}" if after else None,
+        "--kill-on-invalid-dep": "yes",
+        "--export": "ALL",
+    }
+    said = [f"{key}={value}" for key, value in options.items() if value is not None]
+    return ["sbatch", "--parsable", *said, *slurm.sbatch_args, str(scripts / stage.spec.script)]
+
+
 def job_state(job: str) -> str | None:
-    """PENDING, RUNNING, COMPLETING … while a job is queued or runs; None once it is over, or unknown."""
-    done = subprocess.run(["squeue", "--noheader", "--jobs", job, "--format", "%T"], capture_output=True, text=True)
-    state = done.stdout.strip()
-    over = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE")
-    return None if not state or state in over else state
+    """PENDING, RUNNING, COMPLETING … while a job is queued or runs, None once it is over; NO_ANSWER from Slurm."""
+    command = ["squeue", "--noheader", "--jobs", job, "--format", "%T"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError:  # a run directory brought here from a cluster
+        return NO_ANSWER
+    if done.returncode:
+        return None if "Invalid job id" in done.stderr else NO_ANSWER
+    return None if done.stdout.strip() in OVER else done.stdout.strip()
 
 
 def exit_code_of(job: str) -> int | None:

@@ -7,14 +7,13 @@ Reads evals/samples and reward/hf; writes scored/samples, every completion with 
 of its weakest step (Math-Shepherd, section 3.4).
 """
 
-import argparse
 import json
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stage import EXIT_USAGE, UsageError, atomic_write
+from stage import UsageError, atomic_write, outcome, parser
 
 if TYPE_CHECKING:
     from pretrain.engine import Engine
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 LINES_AT_ONCE = 64
 
 
-def run(run_dir: Path) -> None:
+def run(run_dir: Path) -> int:
     """Score all samples of the run's evals stage."""
     import yaml
     from transformers import AutoTokenizer
@@ -49,6 +48,7 @@ def run(run_dir: Path) -> None:
     for file in files:
         _score_file(file, run_dir / "scored" / file.relative_to(run_dir / "evals"), engine, tokenizer, tokens)
     parallel.finalize()
+    return 0
 
 
 def _score_file(source: Path, target: Path, engine: "Engine", tokenizer: Any, tokens: "StepTokens") -> None:
@@ -88,15 +88,12 @@ def _solution(tokenizer: Any, question: str, completion: dict[str, Any], breaks:
 
 def main(argv: list[str] | None = None) -> int:
     """Parse, run; 2 for bad input."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run-dir", required=True, type=Path, help="a run whose stages reward and evals are published")
-    args = parser.parse_args(argv)
-    try:
-        run(args.run_dir)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    return 0
+    options = parser(__doc__)
+    options.add_argument(
+        "--run-dir", required=True, type=Path, help="a run whose stages reward and evals are published"
+    )
+    args = options.parse_args(argv)
+    return outcome(lambda: run(args.run_dir))
 
 
 if __name__ == "__main__":

@@ -44,6 +44,13 @@ def test_7b_has_the_papers_figures() -> None:
     assert [s.weight for s in p.corpus.sources] == [0.56, 0.04, 0.10, 0.20, 0.10]
 
 
+@pytest.mark.parametrize("name", ["7b", "1.3b"])
+def test_the_corpus_is_cleaned_of_every_benchmark_that_is_measured(name: str, repository: Path) -> None:
+    measured = {p.stem for p in (repository / "evals" / "benchmarks").glob("*.yaml")}
+    removed = {b.name for b in load_profile(name).corpus.decontamination.benchmarks}
+    assert measured - {"word_problems", "math500"} == removed  # generated; a part of math
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [
@@ -53,6 +60,7 @@ def test_7b_has_the_papers_figures() -> None:
         ("slurm.stages.grop.time=1", "slurm.stages.grop: expected 'corpus', 'pretrain', 'sft', 'reward', 'grpo' or 'evals', got 'grop'"),
         ("grpo.group_size=many", "grpo.group_size: expected an integer, got 'many'"),
         ("grpo.group_size=1", "grpo.group_size: expected greater than or equal to 2, got 1"),
+        ("grpo.kl_coef=nan", "grpo.kl_coef: expected a finite number, got 'nan'"),
         ("grpo.kl_coef=-1", "grpo.kl_coef: expected greater than or equal to 0, got -1"),
         ("grpo.reward=rules", "grpo.reward: expected 'rule' or 'reward_model', got 'rules'"),
         ("pretrain.precision.dtype=fp16", "pretrain.precision.dtype: expected 'fp32' or 'bf16', got 'fp16'"),
@@ -115,6 +123,7 @@ def test_broken_tokenizer_is_one_line(tmp_path: Path) -> None:
     [
         ("- a\n", "expected a mapping of profile keys, got ['a']"),
         ("name: [\n", "not YAML: while parsing a flow node"),
+        ("seed: 1\nname: a\nseed: 2\n", "not YAML: key 'seed' stands twice"),
     ],
 )
 def test_file_that_is_no_profile(tmp_path: Path, text: str, message: str) -> None:

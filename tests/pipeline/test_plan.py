@@ -9,7 +9,8 @@ import pytest
 
 from pipeline import plan
 from pipeline.config import load_profile
-from pipeline.plan import Decision, PlannedStage, decide, is_written, make_plan, write_plan
+from pipeline.decisions import Decision, decide
+from pipeline.plan import PlannedStage, is_written, make_plan, write_plan
 from pipeline.run_dir import RunDir
 from pipeline.stages import STAGE_NAMES, InputFile
 from tests.pipeline.graph import plan_in

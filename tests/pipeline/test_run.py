@@ -207,9 +207,11 @@ def test_interrupt_lets_the_stage_save_and_says_that_it_resumes(
     wait_for_count(tmp_path / "run", "corpus", 2)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
-    assert process.returncode == 75
-    assert "stopping at its next checkpoint" in stderr
-    assert stderr.endswith(f"preempted; start it again to resume; log {tmp_path}/run/logs/corpus.log\n")
+    assert process.returncode == 130
+    assert stderr == (
+        "stopping at the next checkpoint; once more kills the stage\n[1/3] corpus: stopped, its work is saved\n"
+    )
+    assert processes.marked(RunDir(tmp_path / "run").mark("corpus")) == []
 
 
 def test_second_run_in_the_same_directory_is_refused(
@@ -219,7 +221,7 @@ def test_second_run_in_the_same_directory_is_refused(
     wait_for_count(tmp_path / "run", "corpus", 1)
     result = run()
     assert result.returncode == 2
-    assert result.stderr.startswith(f"error: {tmp_path}/run is in use by another run (process {process.pid} on ")
+    assert result.stderr.startswith(f"error: run directory {tmp_path}/run is in use by process {process.pid} on ")
 
 
 @pytest.mark.integration

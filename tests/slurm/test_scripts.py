@@ -31,11 +31,10 @@ def test_script_starts_its_stage(spec: StageSpec, repository: Path) -> None:
 @each_stage
 def test_script_asks_for_what_the_7b_profile_needs(spec: StageSpec, profile: Profile, repository: Path) -> None:
     asked, training = sbatch_options(repository / "slurm" / spec.script), profile.training(spec.name)
-    own = profile.slurm.stages.get(spec.name)  # type: ignore[call-overload]
-    gpus = own.gpus_per_node if own and own.gpus_per_node is not None else profile.slurm.gpus_per_node
+    slurm = profile.slurm.of(spec.name)  # type: ignore[arg-type]
     assert int(asked["nodes"]) == (training.parallel.nnodes if training else 1)
-    assert int(asked.get("gpus-per-node", 0)) == gpus
-    assert asked["time"] == ((own and own.time) or profile.slurm.time)
+    assert int(asked.get("gpus-per-node", 0)) == slurm.gpus_per_node
+    assert asked["time"] == slurm.time
     assert asked["signal"].startswith("B:USR1@")
 
 
