@@ -30,16 +30,17 @@ from corpus.normalize import for_classifier
 from corpus.pages import Page, PageStore
 from corpus.texts import read_texts
 
-# The paper's, except a tenth of fastText's buckets, so that its own matrix is 200 MB, and enough epochs to learn.
-CONFIG = ClassifierConfig(bucket=200_000, epochs=20, threads=1)
+# The paper's, except a tenth of fastText's buckets, so that its own matrix is 200 MB, enough epochs to learn, and the
+# faster reading of long pages.
+CONFIG = ClassifierConfig(bucket=200_000, epochs=20, threads=1, characters=4000)
 SCALING_PAGES = 20_000
 
 
-def datatrove_filter(file: Path) -> Callable[[list[str]], int]:
+def datatrove_filter(file: Path, cut: float) -> Callable[[list[str]], int]:
     """datatrove's filter as a function of texts: pages kept."""
     FastTextClassifierFilter._requires_dependencies = ["fasteners"]  # it asks for a fork that replaces fasttext
     step = FastTextClassifierFilter(
-        str(file), keep_labels=[(POSITIVE.removeprefix("__label__"), 0.5)], newline_replacement=""
+        str(file), keep_labels=[(POSITIVE.removeprefix("__label__"), cut)], newline_replacement=""
     )
     # fastText 0.9.3 fails on a single string with numpy 2, as datatrove calls it: the same call of its C++ part
     inner = step.model
@@ -55,10 +56,10 @@ def datatrove_filter(file: Path) -> Callable[[list[str]], int]:
     return lambda texts: sum(1 for _ in step.run(Document(text=t, id=str(i)) for i, t in enumerate(texts)))
 
 
-def fasttext_filter(model: Any, texts: list[str]) -> int:
+def fasttext_filter(model: Any, texts: list[str], cut: float) -> int:
     """Pages that fastText's own `predict` keeps, on mathmill's words."""
     labels, probabilities = model.predict([for_classifier(t, CONFIG.characters) for t in texts], k=2)
-    return sum(dict(zip(ls, ps, strict=True))[POSITIVE] >= 0.5 for ls, ps in zip(labels, probabilities, strict=True))
+    return sum(dict(zip(ls, ps, strict=True))[POSITIVE] >= cut for ls, ps in zip(labels, probabilities, strict=True))
 
 
 def main() -> None:
@@ -78,11 +79,12 @@ def main() -> None:
 
 
 def compare(model: LinearModel, file: Path, texts: list[str], rounds: int) -> None:
+    cut = statistics.median(model.score(texts))
     peer = fasttext.load_model(str(file))
     ways: dict[str, Callable[[list[str]], int]] = {
-        "mathmill": lambda texts: sum(model.score(texts) >= 0.5),
-        "fastText, mathmill's words": lambda texts: fasttext_filter(peer, texts),
-        "datatrove": datatrove_filter(file),
+        "mathmill": lambda texts: sum(model.score(texts) >= cut),
+        "fastText, mathmill's words": lambda texts: fasttext_filter(peer, texts, cut),
+        "datatrove": datatrove_filter(file, cut),
     }
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):

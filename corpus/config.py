@@ -68,8 +68,8 @@ class ClassifierConfig(Section):
     max_negatives: PositiveInt = 500_000  # ... and 500,000 pages of Common Crawl
     bucket: PositiveInt = 2_000_000  # fastText's default; hash slots of the n-grams
     held_out: float = Field(0.05, gt=0, lt=0.5)  # share of the examples that measure the classifier
-    # Of a longer text, four pieces spread evenly are learned from and scored; null: the whole (the paper does not say).
-    characters: int | None = Field(4000, ge=400)
+    # Of a longer text, four pieces spread evenly are learned from and scored; null: the whole text.
+    characters: int | None = Field(None, ge=400)
     threads: PositiveInt = 16  # fastText is reproducible with 1 thread only
 
 
