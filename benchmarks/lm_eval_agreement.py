@@ -41,10 +41,10 @@ class Output(NamedTuple):
 
 def gsm8k_scorer() -> Callable[[Output], Verdicts]:
     """The task's filters and metric, as its YAML sets them up."""
-    import lm_eval
+    import lm_eval  # type: ignore[import-not-found]
     import yaml
-    from lm_eval.api.metrics import exact_match_hf_evaluate
-    from lm_eval.filters.extraction import RegexFilter
+    from lm_eval.api.metrics import exact_match_hf_evaluate  # type: ignore[import-not-found]
+    from lm_eval.filters.extraction import RegexFilter  # type: ignore[import-not-found]
 
     task = yaml.safe_load((Path(lm_eval.__file__).parent / "tasks/gsm8k/gsm8k.yaml").read_text())
     options = {k: v for k, v in task["metric_list"][0].items() if k in ("ignore_case", "regexes_to_ignore")}
@@ -65,8 +65,8 @@ def gsm8k_scorer() -> Callable[[Output], Verdicts]:
 
 def math_scorer() -> Callable[[Output], Verdicts]:
     """The tasks' process_results."""
-    from lm_eval.tasks.hendrycks_math import utils as hendrycks
-    from lm_eval.tasks.minerva_math import utils as minerva
+    from lm_eval.tasks.hendrycks_math import utils as hendrycks  # type: ignore[import-not-found]
+    from lm_eval.tasks.minerva_math import utils as minerva  # type: ignore[import-not-found]
 
     def score(output: Output) -> Verdicts:
         doc = {"solution": output.solution, "answer": minerva.normalize_final_answer(output.gold)}
@@ -126,9 +126,11 @@ def compare(
         for metric, theirs in score(output).items():
             rows[metric].append((output, answer, ours, theirs))
     for metric, of in rows.items():
-        ours, theirs = sum(o for *_, o, _ in of), sum(t for *_, t in of)
+        accepted, by_them = sum(o for *_, o, _ in of), sum(t for *_, t in of)
         same = sum(o == t for *_, o, t in of)
-        print(f"{name:24}{metric:24}{len(of):6}{ours:7}{theirs:9}{same:7}{ours - _both(of):8}{theirs - _both(of):9}")
+        print(
+            f"{name:24}{metric:24}{len(of):6}{accepted:7}{by_them:9}{same:7}{accepted - _both(of):8}{by_them - _both(of):9}"
+        )
     for metric, of in rows.items():
         kinds: dict[str, list[str]] = defaultdict(list)
         for output, answer, o, t in of:
