@@ -128,9 +128,8 @@ def compare(
     for metric, of in rows.items():
         accepted, by_them = sum(o for *_, o, _ in of), sum(t for *_, t in of)
         same = sum(o == t for *_, o, t in of)
-        print(
-            f"{name:24}{metric:24}{len(of):6}{accepted:7}{by_them:9}{same:7}{accepted - _both(of):8}{by_them - _both(of):9}"
-        )
+        only = f"{accepted - _both(of):8}{by_them - _both(of):9}"
+        print(f"{name:24}{metric:24}{len(of):6}{accepted:7}{by_them:9}{same:7}{only}")
     for metric, of in rows.items():
         kinds: dict[str, list[str]] = defaultdict(list)
         for output, answer, o, t in of:
