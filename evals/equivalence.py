@@ -108,7 +108,8 @@ def normalize(answer: str) -> str:
     for opening, closing in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
         if s.startswith(opening) and s.endswith(closing) and len(s) > len(opening) + len(closing):
             inner = s[len(opening) : -len(closing)]
-            s = s if opening in inner or closing in inner else inner.strip()
+            bare = inner.replace(r"\$", "")  # a price between dollars
+            s = s if opening in bare or closing in bare else inner.strip()
     s = _WRAPPERS.sub(lambda m: r"\frac" if "frac" in m.group() else "", s).replace("{,}", ",").replace("~", " ")
     s = _DEGREES.sub("", s.strip().rstrip(".").strip())
     s = _UNIT_CHINESE.sub("", _UNIT_WORD.sub(_without_unit, _UNIT_TEXT.sub("", s)))
