@@ -20,6 +20,7 @@ from stage import Progress, UsageError, atomic_write, read_jsonl
 
 TEXT_KEYS = ("trajectory", "text", "output", "outputs", "completion", "completions", "response", "generation")
 GOLD_KEYS = ("gold", "answer", "gt", "target")
+CHECKPOINTS = ("pretrain", "sft", "grpo")
 SHOWN = 20  # differences printed; the files hold all
 
 
@@ -42,7 +43,7 @@ def command(args: argparse.Namespace) -> Callable[[], int] | None:
     if args.samples:
         return lambda: score_file(args)
     if args.rescore:
-        return lambda: rescore(args.rescore, args.output)
+        return lambda: rescore(args)
     if args.checkpoint or args.endpoint:
         return lambda: measure(args)
     return None
@@ -74,7 +75,7 @@ def score_file(args: argparse.Namespace) -> int:
         raise UsageError("--samples needs one --benchmark: whose rules of extraction and equality to use")
     benchmark = rules(BenchmarkRun.of_key(args.benchmark[0]))
     dropped: Counter[str] = Counter()
-    lines = []
+    found: dict[tuple[str, str], dict[str, Any]] = {}
     records = list(read_jsonl(args.samples))
     with Progress("score", len(records), "problems") as progress:
         for number, record in enumerate(records, start=1):
@@ -82,8 +83,12 @@ def score_file(args: argparse.Namespace) -> int:
             if isinstance(line, str):
                 dropped[line] += 1
             else:
-                lines.append(line)
+                _add(line, found)
             progress.update()
+    lines = list(found.values())
+    ids = Counter(line["id"] for line in lines)
+    for line in lines:  # one id for several problems: the gold answer tells them apart
+        line["id"] += f" ({line['gold']})" if ids[line["id"]] > 1 else ""
     if not lines:
         raise UsageError(f"{args.samples}: no record can be scored ({'; '.join(dropped)})")
     _print_dropped(dropped)
@@ -95,33 +100,53 @@ def score_file(args: argparse.Namespace) -> int:
     return 0
 
 
-def rescore(folder: Path, output: Path | None) -> int:
-    """Judge every completion below `folder` again; the report and the samples go to `output` (folder/rescored)."""
+def _add(line: dict[str, Any], lines: dict[tuple[str, str], dict[str, Any]]) -> None:
+    """Put a line to the others. Records with one id and one gold answer are samples of one problem."""
+    same = lines.setdefault((line["id"], line["gold"]), line)
+    if same is not line:
+        same["completions"] += line["completions"]
+        same["mode"] = "sampled"
+
+
+def rescore(args: argparse.Namespace) -> int:
+    """Judge every completion below args.rescore again; report and samples go to args.output (DIR/rescored)."""
     from evals.benchmarks.loader import rules
     from evals.sampling import read_samples
+    from evals.tool_mode import judged_again
 
+    folder: Path = args.rescore
+    own = {run.key: run for run in map(BenchmarkRun.of_key, args.benchmark or ())}
     places = [p for p in (folder / "evals" / "samples", folder / "samples") if p.is_dir()]
-    files = sorted(places[0].glob("*/*.jsonl")) if places else []
+    files = sorted(places[0].glob("*/*.jsonl"), key=_place) if places else []
     if not files:
         raise UsageError(f"{folder}: no samples/<checkpoint>/<benchmark>.jsonl in it, nor in its folder evals")
     samples: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    titles, changed, judged = {}, Counter[str](), 0
+    titles, changed, judged, dropped = {}, Counter[str](), 0, Counter[str]()
     for file in files:
-        benchmark = rules(BenchmarkRun.of_key(file.stem))
+        benchmark = rules(own.get(file.stem) or BenchmarkRun.of_key(file.stem))
         titles[file.stem] = benchmark.title
-        lines = samples.setdefault(file.stem, {}).setdefault(file.parent.name, list(read_samples(file)))
+        lines = read_samples(file, lambda reason: dropped.update([reason]))
+        samples.setdefault(file.stem, {})[file.parent.name] = lines
         for completion, gold in ((c, line["gold"]) for line in lines for c in line["completions"]):
             before = completion["correct"]
-            completion["answer"], completion["correct"] = benchmark.judge(gold, completion["text"])
+            completion["answer"], completion["correct"] = judged_again(benchmark, gold, completion)
             judged += 1
             if before != completion["correct"]:
                 changed[f"{file.stem}, {file.parent.name}: now {'right' if completion['correct'] else 'wrong'}"] += 1
+    _print_dropped(dropped)
     print(f"{judged} completions judged again, {sum(changed.values())} verdicts changed")
     for what, n in sorted(changed.items()):
         print(f"  {n} {what}")
     print_figures(samples)
-    write(output or folder / "rescored", titles, samples, run_dir=folder)
+    run_dir = next((d for d in (folder, folder.parent) if (d / "profile.yaml").is_file()), folder)
+    write(args.output or folder / "rescored", titles, samples, run_dir)
     return 0
+
+
+def _place(file: Path) -> tuple[int, str, str]:
+    """Checkpoints in the order of the recipe, others by name."""
+    stage = file.parent.name
+    return CHECKPOINTS.index(stage) if stage in CHECKPOINTS else len(CHECKPOINTS), stage, file.stem
 
 
 def _line(record: dict[str, Any], number: int, benchmark: Any, args: argparse.Namespace) -> dict[str, Any] | str:
@@ -141,7 +166,8 @@ def _line(record: dict[str, Any], number: int, benchmark: Any, args: argparse.Na
     completions = []
     for text in texts:
         answer, correct = benchmark.judge(found, text)
-        completions.append({"text": text, "answer": answer, "correct": correct, "finish_reason": "stop", "tokens": 0})
+        completion = {"text": text, "answer": answer, "correct": correct, "finish_reason": "stop", "tokens": 0}
+        completions.append(completion | ({"recorded": record.get(args.recorded_key)} if args.recorded_key else {}))
     return {
         "id": str(record.get("id", record.get("idx", number - 1))),
         "mode": "greedy" if len(texts) == 1 else "sampled",
@@ -152,7 +178,6 @@ def _line(record: dict[str, Any], number: int, benchmark: Any, args: argparse.Na
         "prompt_tokens": 0,
         "skipped": None,
         "completions": completions,
-        "recorded": record.get(args.recorded_key) if args.recorded_key else None,
     }
 
 
@@ -166,21 +191,25 @@ def _field(record: dict[str, Any], wanted: str | None, known: tuple[str, ...]) -
 
 def _print_dropped(dropped: Counter[str]) -> None:
     for reason, n in dropped.items():
-        print(f"left out, not scored: {n} with {reason}")
+        print(f"left out, not scored: {n}, {reason}")
 
 
 def _print_differences(lines: list[dict[str, Any]], benchmark: Any) -> None:
     """Our verdicts beside the recorded ones: a recorded answer is judged against the gold, a true/false is taken."""
-    same = differ = 0
-    for line in lines:
-        recorded, ours = line["recorded"], line["completions"][0]
-        verdict = recorded if isinstance(recorded, bool) else benchmark.same(line["gold"], str(recorded))
-        same += verdict == ours["correct"]
-        if verdict != ours["correct"]:
+    same = differ = unrecorded = 0
+    for gold, number, ours in ((x["gold"], x["id"], c) for x in lines for c in x["completions"]):
+        recorded = ours["recorded"]
+        verdict = recorded if isinstance(recorded, bool) else benchmark.same(gold, str(recorded))
+        if recorded is None:
+            unrecorded += 1
+        elif verdict == ours["correct"]:
+            same += 1
+        else:
             differ += 1
             if differ <= SHOWN:
-                print(f"  {line['id']}: gold {line['gold']!r}, recorded {recorded!r}, here {ours['answer']!r}")
-    print(f"verdicts like the recorded ones: {same} of {len(lines)}; {differ} differ")
+                print(f"  {number}: gold {gold!r}, recorded {recorded!r}, here {ours['answer']!r}")
+    without = f"; {unrecorded} have none" if unrecorded else ""
+    print(f"verdicts like the recorded ones: {same} of {same + differ}; {differ} differ{without}")
 
 
 def print_figures(samples: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
@@ -211,7 +240,7 @@ def write(
         for name, lines in of.items():
             text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
             atomic_write(samples_path(folder, name, benchmark), text)
-    run = {"name": folder.resolve().name, "profile": "none", "code_version": "scored again"}
+    run = {"name": run_dir.resolve().name, "profile": "none", "code_version": "scored again"}
     rollouts = read_rollouts(run_dir / "grpo" / "samples.jsonl", EvalsConfig().report_rollouts)
     checkpoints = {name: run_dir / name / "hf" for name in names}
     report = gather(run_dir, run, titles, checkpoints, full, Intervals(), rollouts.tokens)

@@ -8,6 +8,7 @@ asks again for what an endpoint failed to answer.
 """
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from evals.config import BenchmarkRun, EvalsConfig
 from evals.server_config import ServerConfig
-from stage import Progress, UsageError
+from stage import Progress, UsageError, atomic_write
 
 if TYPE_CHECKING:
     from evals.writers import Writer
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--api", choices=("chat", "completions"), default="chat", help="of the endpoint; default: chat")
     group.add_argument("--api-key-env", default="OPENAI_API_KEY", help="variable with the key; default: OPENAI_API_KEY")
     group.add_argument("--concurrency", type=_positive, default=16, help="requests at once; default: 16")
-    group.add_argument("--requests-per-minute", type=float, help="at most so many; default: no limit")
+    group.add_argument("--requests-per-minute", type=_rate, help="at most so many; default: no limit")
     group.add_argument("--data", metavar="FILE", help="a JSONL in place of the benchmark's data set")
     group.add_argument("--limit", type=_positive, help="the first problems only")
     group.add_argument(
@@ -81,13 +82,14 @@ def measure(args: argparse.Namespace) -> int:
         jobs = []
         for benchmark, run in zip(benchmarks, config.benchmarks, strict=True):
             file = SampleFile(samples_path(args.output, name, benchmark.name))
+            _same_settings(file.path.with_suffix(".settings.json"), run, args)
             jobs += [(job, file) for job in missing(benchmark, run, file, args.few_shot)]
         writer = _writer(args, name, running) if jobs else None
         for job, file in jobs:
             assert writer is not None
             ask(job, writer, file, config, host, sandbox)
     _print("not answered, asked again by the same command", host.dropped)
-    samples = {b.name: {name: list(read_samples(samples_path(args.output, name, b.name)))} for b in benchmarks}
+    samples = {b.name: {name: read_samples(samples_path(args.output, name, b.name))} for b in benchmarks}
     if not any(lines for of in samples.values() for lines in of.values()):
         raise UsageError(f"{args.endpoint}: no request was answered ({'; '.join(host.dropped)})")
     from evals.commands import print_figures, write
@@ -102,6 +104,8 @@ def _config(args: argparse.Namespace) -> EvalsConfig:
 
     if not args.benchmark or args.output is None:
         raise UsageError("--checkpoint and --endpoint need --benchmark and --output")
+    if args.endpoint and not re.match(r"https?://[^/\s]+", args.endpoint):
+        raise UsageError(f"--endpoint {args.endpoint}: expected http://host:port/v1")
     if args.data and len(args.benchmark) > 1:
         raise UsageError("--data is the file of one benchmark; measure the others by a command of their own")
     if args.mode != "cot" and args.endpoint and args.api == "chat":
@@ -112,7 +116,9 @@ def _config(args: argparse.Namespace) -> EvalsConfig:
         runs = [BenchmarkRun(name=name, **run) for name in args.benchmark]
         return EvalsConfig(benchmarks=runs, temperature=args.temperature)
     except ValidationError as error:
-        raise UsageError(f"--benchmark: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+        first = error.errors()[0]
+        option = f"--{first['loc'][0]}".replace("_", "-") if first["loc"] else "--benchmark"
+        raise UsageError(f"{option}: {first['msg'].removeprefix('Value error, ')}") from None
 
 
 def _name(args: argparse.Namespace) -> str:
@@ -124,12 +130,31 @@ def _name(args: argparse.Namespace) -> str:
     return re.sub(r"[^\w.-]+", "-", args.model or own)
 
 
+def _same_settings(file: Path, run: BenchmarkRun, args: argparse.Namespace) -> None:
+    """Keep how a samples file was asked for beside it; UsageError when it was asked for otherwise before."""
+    asked = {"data": run.path, "max_new_tokens": run.max_new_tokens, "few_shot": run.few_shot, "api": args.api}
+    asked |= {"temperature": args.temperature} if run.num_samples else {}
+    before = json.loads(file.read_text()) if file.is_file() else {}
+    if other := [key for key in asked.keys() & before.keys() if asked[key] != before[key]]:
+        what = ", ".join(f"{key} {before[key]}" for key in sorted(other))
+        raise UsageError(f"{file.parent}: its answers were asked for with {what}; choose another --output")
+    atomic_write(file, json.dumps(before | asked, indent=2) + "\n")
+
+
+def _key(variable: str) -> str | None:
+    """The API key in an environment variable. What is wrong with one is said without showing it."""
+    key = os.environ.get(variable, "").strip()
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise UsageError(f"{variable}: no API key, it holds blanks or signs that no HTTP header can carry")
+    return key or None
+
+
 def _writer(args: argparse.Namespace, name: str, running: ExitStack) -> "Writer":
     if args.endpoint:
         from evals.endpoint import Endpoint
 
-        key = os.environ.get(args.api_key_env)
-        return Endpoint(args.endpoint, args.model, args.api, key, args.concurrency, args.requests_per_minute)
+        key, limit = _key(args.api_key_env), args.requests_per_minute
+        return Endpoint(args.endpoint, args.model, args.api, key, args.concurrency, limit)
     from transformers import AutoTokenizer
 
     from evals.run import context_length
@@ -153,6 +178,12 @@ def _positive(text: str) -> int:
     if int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
     return int(text)
+
+
+def _rate(text: str) -> float:
+    if not 0 < float(text) < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be more than 0, got {text}")
+    return float(text)
 
 
 def _not_negative(text: str) -> int:

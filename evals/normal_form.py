@@ -134,5 +134,6 @@ def _unwrap(s: str) -> str:
     for opening, closing in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
         if s.startswith(opening) and s.endswith(closing) and len(s) > len(opening) + len(closing):
             inner = s[len(opening) : -len(closing)]
-            s = s if opening in inner or closing in inner else inner.strip()
+            bare = inner.replace(r"\$", "")  # a price between dollars: $\$40$
+            s = s if opening in bare or closing in bare else inner.strip()
     return s

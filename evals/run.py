@@ -11,6 +11,7 @@ The other commands need no run: --list, --samples and --rescore no model either 
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ def body(stage: Stage) -> None:
     """Ask what has not been asked yet, score, report."""
     from evals.benchmarks.loader import load
 
+    began = time.monotonic()
     config = stage.section("evals", EvalsConfig)
     checkpoints: dict[str, Path] = {name: stage.input(name) / "hf" for name in config.checkpoints}
     benchmarks = [load(run, stage.profile["seed"], stage.drop) for run in config.benchmarks]
@@ -38,7 +40,7 @@ def body(stage: Stage) -> None:
             few_shot = name in config.few_shot_checkpoints
             for benchmark, run in zip(benchmarks, config.benchmarks, strict=True):
                 _measure(name, benchmark, run, few_shot and run.few_shot, models.use, config, stage, sandbox)
-    _report(stage, config, checkpoints, {b.name: b.title for b in benchmarks})
+    _report(stage, config, checkpoints, {b.name: b.title for b in benchmarks}, began)
 
 
 @dataclass
@@ -112,7 +114,9 @@ def _measure(
         ask(job, model(name), file, config, stage, sandbox)
 
 
-def _report(stage: Stage, config: EvalsConfig, checkpoints: dict[str, Path], titles: dict[str, str]) -> None:
+def _report(
+    stage: Stage, config: EvalsConfig, checkpoints: dict[str, Path], titles: dict[str, str], began: float
+) -> None:
     """Score all samples, write the report, fill the manifest."""
     from evals.equivalence import judge_failures
     from evals.report import Rollouts, gather, read_rollouts, write_report
@@ -120,7 +124,7 @@ def _report(stage: Stage, config: EvalsConfig, checkpoints: dict[str, Path], tit
     from evals.scoring import Intervals
     from evals.tool_mode import count_executions
 
-    samples = {b: {c: list(read_samples(samples_path(stage.work, c, b))) for c in checkpoints} for b in titles}
+    samples = {b: {c: read_samples(samples_path(stage.work, c, b)) for c in checkpoints} for b in titles}
     run = {
         "name": stage.run_dir.resolve().name,
         "profile": str(stage.profile["name"]),
@@ -130,9 +134,10 @@ def _report(stage: Stage, config: EvalsConfig, checkpoints: dict[str, Path], tit
     rollouts = Rollouts([])
     if "grpo" in checkpoints:
         rollouts = read_rollouts(checkpoints["grpo"].parent / "samples.jsonl", config.report_rollouts)
-    report = gather(stage.run_dir, run, titles, checkpoints, samples, intervals, rollouts.tokens)
-    write_report(stage.work, report, samples, config.report_samples, rollouts)
     _count(stage, samples)
+    cost = {"wall_seconds": time.monotonic() - began, "metrics": stage.metrics, "counts": stage.counts}
+    report = gather(stage.run_dir, run, titles, checkpoints, samples, intervals, rollouts.tokens, cost)
+    write_report(stage.work, report, samples, config.report_samples, rollouts)
     for benchmark in titles:
         for checkpoint in reversed(checkpoints):
             accuracy = report["results"][benchmark][checkpoint]["metrics"].get("accuracy")
@@ -148,10 +153,12 @@ def _report(stage: Stage, config: EvalsConfig, checkpoints: dict[str, Path], tit
 
 def _count(stage: Stage, samples: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
     """Counts: in are the questions asked (problem, mode, checkpoint), out those with answers, dropped by reason."""
+    stage.metrics["tokens"] = 0
     for benchmark, of in samples.items():
         for checkpoint, lines in of.items():
             stage.counts["in"] += len(lines)
             stage.counts["out"] += sum(not line["skipped"] for line in lines)
+            stage.metrics["tokens"] += sum(c["tokens"] for line in lines for c in line["completions"])
             for line in lines:
                 if line["skipped"]:
                     stage.drop(f"{checkpoint}, {benchmark}: {line['skipped']}")

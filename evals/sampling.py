@@ -1,11 +1,11 @@
 """Asks a model every question and keeps each answer, so that a killed run never asks twice.
 
 In: a Benchmark and a Writer. Out: samples/<checkpoint>/<benchmark>.jsonl, one line for
-the greedy answer and one for the K sampled answers of each problem, appended batch by batch and flushed.
+the greedy answer and one for the K sampled answers of each problem, appended as they come.
 """
 
+import io
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +46,7 @@ class SampleFile:
 
     def lines(self) -> list[dict[str, Any]]:
         """Every line, oldest first."""
-        return list(read_samples(self.path))
+        return read_samples(self.path)
 
     def done(self, samples: int) -> set[tuple[str, str]]:
         """What need not be asked again: (problem id, mode), with as many completions as are wanted."""
@@ -55,11 +55,9 @@ class SampleFile:
         return {(s["id"], s["mode"]) for s in lines if s["skipped"] or len(s["completions"]) >= wanted[s["mode"]]}
 
     def append(self, lines: Iterable[dict[str, Any]]) -> None:
-        """Add lines; they are on disk when this returns."""
+        """Add lines; killing this process loses none of them when this has returned."""
         with open(self.path, "a", encoding="utf-8") as f:
             f.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-            f.flush()
-            os.fsync(f.fileno())
 
 
 def samples_path(folder: Path, checkpoint: str, benchmark: str) -> Path:
@@ -76,18 +74,30 @@ def drop_torn_line(path: Path) -> None:
         f.truncate(data.rfind(b"\n") + 1)
 
 
-def read_samples(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a samples file; a damaged one is a UsageError that names it."""
-    if not path.exists():
-        return
-    with open(path, encoding="utf-8") as lines:
+def read_samples(path: Path, drop: Callable[[str], object] = lambda _: None) -> list[dict[str, Any]]:
+    """The lines of a samples file, none where there is no file; a damaged one is a UsageError that names it.
+
+    Of a problem asked again in a mode, because more samples were wanted, the later line counts. A last line that a
+    killed run left half-written is left out, and `drop` told.
+    """
+    samples: dict[tuple[str, str], dict[str, Any]] = {}
+    with open(path, "rb") if path.exists() else io.BytesIO() as lines:
         for number, line in enumerate(lines, 1):
             try:
                 sample = json.loads(line)
-                sample["id"], sample["mode"], sample["gold"], sample["completions"], sample["skipped"]
-            except (json.JSONDecodeError, KeyError, TypeError) as error:
-                raise UsageError(f"{path}:{number}: not a sample ({error!r}); delete the file to ask again") from None
-            yield sample
+                key = sample["id"], sample["mode"]
+                (
+                    sample["gold"],
+                    sample["skipped"],
+                    [(c["text"], c["answer"], c["correct"]) for c in sample["completions"]],
+                )
+            except (ValueError, KeyError, TypeError) as error:
+                if not line.endswith(b"\n"):
+                    drop(f"half-written last line of {path}")
+                    break
+                raise UsageError(f"{path}:{number}: not a sample ({error!r}); delete the line to ask again") from None
+            samples[key] = sample
+    return list(samples.values())
 
 
 @dataclass(frozen=True)
@@ -122,23 +132,26 @@ def ask(
     host: Host,
     sandbox: Sandbox | RemoteSandbox | None = None,
 ) -> None:
-    """Do the job in batches, appending each to the file. Raises Preempted between two batches when asked to stop.
+    """Do the job in batches, appending each answer as it comes. Raises Preempted between two when asked to stop.
 
     The modes pot and tool need the sandbox. What may be answered another time is dropped and counted, not written.
     """
     label = f"{writer.name}, {job.benchmark.title}, {job.mode}"
     size = max(1, config.batch_size // job.completions)
-    right = 0
+    right = judged = 0
     with host.progress(label, len(job.problems) * job.completions, "answers") as progress:
         for start in range(0, len(job.problems), size):
             if host.preempted:
                 raise Preempted(host.name)
             batch = job.problems[start : start + size]
-            lines = _answers(job, writer, batch, config, sandbox, host.drop)
-            file.append(lines)
-            right += sum(c["correct"] for line in lines for c in line["completions"])
-            asked = min(start + size, len(job.problems)) * job.completions
-            progress.update(len(batch) * job.completions, right=f"{right} of {asked}")
+            for line in _answers(job, writer, batch, config, sandbox):
+                if isinstance(line, Unanswered):
+                    host.drop(line.reason)
+                else:
+                    file.append([line])
+                    judged += len(line["completions"])
+                    right += sum(c["correct"] for c in line["completions"])
+                progress.update(job.completions, right=f"{right} of {judged}")
 
 
 def _answers(
@@ -147,26 +160,24 @@ def _answers(
     batch: list[Problem],
     config: EvalsConfig,
     sandbox: Sandbox | RemoteSandbox | None,
-    drop: Callable[[str], None],
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any] | Unanswered]:
+    """A line for each problem, as they come; Unanswered for one that may be answered another time."""
     prompts = [job.benchmark.prompt(p, job.few_shot) for p in batch]
     sampling = sampling_parameters(job, config)
-    found: Sequence[Sequence[Generated | Trajectory] | Unanswered]
+    found: Iterable[tuple[int, Sequence[Generated | Trajectory] | Unanswered]]
     if job.run.mode == "cot":
         found = writer.write(prompts, sampling, job.completions)
     else:
         assert sandbox is not None
-        found = complete(writer, sandbox, job.run, prompts, sampling, job.completions)
-    lines = []
-    for problem, prompt, written in zip(batch, prompts, found, strict=True):
-        tokens = writer.prompt_tokens(prompt)
+        found = enumerate(complete(writer, sandbox, job.run, prompts, sampling, job.completions))
+    for i, written in found:
+        tokens = writer.prompt_tokens(prompts[i])
         if not isinstance(written, Unanswered):
-            lines.append(_line(job, problem, [_judged(job.benchmark, problem, w) for w in written], tokens, None))
+            yield _line(job, batch[i], [_judged(job.benchmark, batch[i], w) for w in written], tokens, None)
         elif written.again:
-            drop(written.reason)
+            yield written
         else:
-            lines.append(_line(job, problem, [], tokens, written.reason))
-    return lines
+            yield _line(job, batch[i], [], tokens, written.reason)
 
 
 def sampling_parameters(job: Job, config: EvalsConfig) -> dict[str, Any]:

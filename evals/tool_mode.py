@@ -11,6 +11,7 @@ from typing import Any
 from evals.benchmarks.loader import Benchmark
 from evals.benchmarks.records import Problem
 from evals.config import BenchmarkRun, SandboxConfig
+from evals.extraction import MARKS, extract_answer
 from evals.prompts import Prompt
 from evals.sandbox import Limits, RemoteSandbox, Sandbox
 from evals.tools import OUTPUT, Trajectory, printed_answer, run_program, solve, tool_answer
@@ -39,8 +40,8 @@ def complete(
     stop = tuple(sorted({s for p in prompts for s in p.stop} | ({OUTPUT} if run.mode == "tool" else set())))
 
     def generate(texts: list[str]) -> list[Generated | Unanswered]:
-        written = writer.write([Prompt(text, stop) for text in texts], sampling, 1)
-        return [w if isinstance(w, Unanswered) else w[0] for w in written]
+        written = dict(writer.write([Prompt(text, stop) for text in texts], sampling, 1))
+        return [w if isinstance(w, Unanswered) else w[0] for _, w in sorted(written.items())]
 
     repeated = [prompt.text for prompt in prompts for _ in range(n)]
     if run.mode == "tool":
@@ -76,6 +77,19 @@ def judged(benchmark: Benchmark, problem: Problem, trajectory: Trajectory) -> di
         "rounds": trajectory.rounds,
         "executions": [{"status": e.status, "seconds": e.seconds} for e in trajectory.executions],
     }
+
+
+def judged_again(benchmark: Benchmark, gold: str, completion: dict[str, Any]) -> tuple[str | None, bool]:
+    """The answer in a completion of a samples file, and whether it is right, by the benchmark's present rules.
+
+    What a program printed is kept cut to what the model saw, so an answer that came from there stands as it was found.
+    """
+    answer: str | None = completion["answer"]
+    if benchmark.mode == "cot" or (benchmark.mode == "tool" and not completion["executions"]):
+        answer = extract_answer(completion["text"], benchmark.spec.extraction)
+    elif benchmark.mode == "tool":
+        answer = extract_answer(completion["text"], [m for m in benchmark.spec.extraction if m in MARKS]) or answer
+    return answer, answer is not None and benchmark.same(gold, answer)
 
 
 def count_executions(lines: Sequence[dict[str, Any]]) -> dict[str, int]:

@@ -3,7 +3,7 @@
 In: prompts and sampling parameters. Out: for each prompt its texts, or why there are none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -40,8 +40,10 @@ class Writer(Protocol):
     def prompt_tokens(self, prompt: Prompt) -> int:
         """Tokens of the prompt; 0 where only the server could say."""
 
-    def write(self, prompts: Sequence[Prompt], sampling: dict[str, Any], n: int) -> list[list[Generated] | Unanswered]:
-        """`n` texts for each prompt, in order."""
+    def write(
+        self, prompts: Sequence[Prompt], sampling: dict[str, Any], n: int
+    ) -> Iterator[tuple[int, list[Generated] | Unanswered]]:
+        """Each prompt's number and its `n` texts, as they come."""
 
 
 @dataclass
@@ -62,8 +64,10 @@ class Model:
         """Tokens of the prompt."""
         return len(self._encode(prompt.text))
 
-    def write(self, prompts: Sequence[Prompt], sampling: dict[str, Any], n: int) -> list[list[Generated] | Unanswered]:
-        """`n` texts for each prompt that leaves room for its answer."""
+    def write(
+        self, prompts: Sequence[Prompt], sampling: dict[str, Any], n: int
+    ) -> Iterator[tuple[int, list[Generated] | Unanswered]]:
+        """`n` texts for each prompt that leaves room for its answer, all at once: the server batches them."""
         ids = [self._encode(p.text) for p in prompts]
         # SGLang refuses, and with it the batch, what fills its context to the last token
         fits = [i for i in range(len(ids)) if len(ids[i]) + sampling["max_new_tokens"] < self.context]
@@ -71,10 +75,9 @@ class Model:
         ending = {"stop": stop, "stop_token_ids": [self.tokenizer.eos_token_id]}
         groups = self.generate([ids[i] for i in fits], {**sampling, **ending}, n) if fits else []
         too_long = Unanswered(f"prompt and answer exceed the context of {self.context} tokens", again=False)
-        written: list[list[Generated] | Unanswered] = [too_long] * len(prompts)
+        yield from ((i, too_long) for i in sorted(set(range(len(prompts))) - set(fits)))
         for i, group in zip(fits, groups, strict=True):
-            written[i] = [self._generated(completion, prompts[i].stop) for completion in group]
-        return written
+            yield i, [self._generated(completion, prompts[i].stop) for completion in group]
 
     def generate(self, prompts: list[list[int]], sampling: dict[str, Any], n: int) -> list[list[Completion]]:
         """`n` completions of each prompt; a server that dies is started again, with these weights."""

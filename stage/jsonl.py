@@ -12,13 +12,15 @@ from stage.errors import UsageError
 def read_jsonl(path: str | Path) -> Iterator[dict[str, Any]]:
     """The objects of a JSONL file, in order. Raises UsageError naming file and line for anything else."""
     try:
-        file = open(path, encoding="utf-8")  # noqa: SIM115  (closed below; opening it has an error of its own)
+        file = open(path, "rb")  # noqa: SIM115  (closed below; opening it has an error of its own)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
     with file:
         for number, line in enumerate(file, start=1):
             try:
                 record = json.loads(line)
+            except UnicodeDecodeError as error:
+                raise UsageError(f"{path}:{number}: not UTF-8 ({error.reason})") from None
             except json.JSONDecodeError as error:
                 raise UsageError(f"{path}:{number}: not JSON ({error.msg})") from None
             if not isinstance(record, dict):

@@ -30,12 +30,13 @@
     add("question", text);
     const li = add("answer", "");
     li.setAttribute("aria-busy", "true");
+    const before = turns; // another list once the conversation is forgotten
     let said = base ? text : ""; // a base model goes on with the text
     running = new AbortController();
     send.textContent = "Stop";
     try {
-      const body = JSON.stringify({ turns, question: text });
-      const response = await fetch("/answer", { method: "POST", body, signal: running.signal });
+      const body = JSON.stringify({ turns: before, question: text }), headers = { "Content-Type": "application/json" };
+      const response = await fetch("/answer", { method: "POST", headers, body, signal: running.signal });
       if (!response.ok) throw new Error(`the server answered ${response.status}`);
       for await (const line of lines(response)) {
         if (line.error) throw new Error(line.error);
@@ -46,7 +47,8 @@
       if (error.name !== "AbortError") add("problem", error.message);
     }
     li.removeAttribute("aria-busy");
-    turns.push({ question: text, answer: said });
+    if (said) before.push({ question: text, answer: said });
+    else li.remove();
     running = null;
     send.textContent = "Ask";
   }

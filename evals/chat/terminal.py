@@ -10,7 +10,9 @@ HELP = "Enter asks; /new forgets the conversation; Ctrl-C stops an answer; Ctrl-
 
 def ask_once(chat: Chat, question: str) -> None:
     """Print the answer to one question."""
-    _answer(chat, [], question)
+    for piece in chat.reply([], question):
+        print(piece, end="", flush=True)
+    print(flush=True)
 
 
 def talk(chat: Chat, title: str) -> None:
@@ -21,10 +23,14 @@ def talk(chat: Chat, title: str) -> None:
     turns: list[Turn] = []
     while True:
         try:
-            question = input("\n> ").strip()
+            print()
+            question = input("> ").strip()
         except (EOFError, KeyboardInterrupt):
             print()
             return
+        except UnicodeDecodeError as error:
+            print(f"error: not {error.encoding}: type that again", file=sys.stderr)
+            continue
         if question == "/new":
             turns.clear()
         elif question:

@@ -2,8 +2,9 @@
 
     {"turns": [{"question", "answer"}, ...], "question"}  ->  {"text": piece}, ..., then {"end": true} or {"error"}
 
-The page keeps the conversation; this server keeps nothing. It listens on 127.0.0.1 and answers no other host name, so
-that no page of another site can speak to it.
+The page keeps the conversation; this server keeps nothing. It listens on 127.0.0.1, answers no other host name (a
+name of somebody's that leads here) and takes questions from its own page only: a browser says which page asks
+(Origin), and asks permission, which nobody gives, before it sends another site's JSON.
 """
 
 import json
@@ -21,6 +22,13 @@ from stage import UsageError
 HERE = Path(__file__).parent
 HOSTS = ("127.0.0.1", "localhost")
 LARGEST_REQUEST = 1_000_000  # bytes
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",  # the rest is in the page, where this part is not allowed
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
 
 
 def page(title: str, base: bool) -> bytes:
@@ -48,6 +56,8 @@ def server(chat: Chat, title: str, port: int) -> ThreadingHTTPServer:
         def do_POST(self) -> None:
             if not self._from_here() or self.path != "/answer":
                 return self.send_error(HTTPStatus.NOT_FOUND)
+            if self.headers.get_content_type() != "application/json":
+                return self.send_error(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
             try:
                 turns, question = read_request(self.rfile.read(self._length()))
             except ValueError as error:
@@ -62,15 +72,17 @@ def server(chat: Chat, title: str, port: int) -> ThreadingHTTPServer:
                 pieces.close()  # the reader stopped the answer: the model need not finish it
 
         def _from_here(self) -> bool:
-            return self.headers.get("Host", "").rpartition(":")[0] in HOSTS
+            host = self.headers.get("Host", "")
+            return host.rpartition(":")[0] in HOSTS and self.headers.get("Origin", f"http://{host}") == f"http://{host}"
 
         def _length(self) -> int:
-            return min(int(self.headers.get("Content-Length", 0)), LARGEST_REQUEST)
+            return max(0, min(int(self.headers.get("Content-Length", 0)), LARGEST_REQUEST))
 
         def _head(self, status: HTTPStatus, kind: str, length: int | None = None) -> None:
             self.send_response(status)
             self.send_header("Content-Type", kind)
-            self.send_header("Cache-Control", "no-store")
+            for name, value in HEADERS.items():
+                self.send_header(name, value)
             if length is not None:
                 self.send_header("Content-Length", str(length))
             self.end_headers()

@@ -61,7 +61,8 @@ def line_chart(series: Sequence[Series], title: str, x_label: str, log_x: bool =
     x_range = (position(min(xs)), position(max(xs)))
     y_marks = ticks(0.0 if percent else min(ys), max(ys))
     y_range = (y_marks[0], y_marks[-1])
-    marks = sorted(set(xs)) if log_x else [x for x in ticks(*x_range) if x_range[0] <= x <= x_range[1]]
+    few = log_x or len(set(xs)) <= 8
+    marks = sorted(set(xs)) if few else [x for x in ticks(*x_range) if x_range[0] <= x <= x_range[1]]
     parts = [_frame(y_marks, [(_scale(position(x), x_range, LEFT, WIDTH - RIGHT), _short(x)) for x in marks], percent)]
     for s in series:
         points = [

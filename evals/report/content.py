@@ -30,12 +30,14 @@ def gather(
     samples: Samples,
     intervals: Intervals,
     rollout_tokens: int = 0,
+    evaluation: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The report. `run` holds name, profile and code version; `titles` and `checkpoints` keep the order to show.
 
-    `rollout_tokens` is how many tokens GRPO sampled; its manifest doesn't say.
+    `rollout_tokens` is how many tokens GRPO sampled; its manifest doesn't say. `evaluation` is what the manifest of the
+    stage that writes this report will say, as far as is known: time, metrics, counts.
     """
-    stages = manifests(run_dir)
+    stages = manifests(run_dir) | ({"evals": evaluation} if evaluation else {})
     reward = stages.get("reward", {}).get("metrics", {})
     results = {b: {c: summarize(lines, intervals) for c, lines in of.items()} for b, of in samples.items()}
     sizes = {name: parameters(path) for name, path in checkpoints.items()}

@@ -31,7 +31,7 @@ def _row(name: str, manifest: Manifest, server: dict[str, Any], rollout_tokens: 
         "gpus": gpus,
         "gpu_hours": None if gpus is None else gpus * manifest["wall_seconds"] / 3600,
         "tokens": tokens,
-        "peak_memory_bytes": manifest["peak_memory_bytes"],
+        "peak_memory_bytes": manifest.get("peak_memory_bytes"),
         "in": counts["in"],
         "out": counts["out"],
         "dropped": sum(counts["dropped"].values()),
@@ -40,7 +40,7 @@ def _row(name: str, manifest: Manifest, server: dict[str, Any], rollout_tokens: 
 
 
 def gpus_of(stage: str, processes: int, server: dict[str, Any]) -> int | None:
-    """GPUs a stage held: one a training process, and those of a rollout server that has its own; 0 on a CPU.
+    """GPUs a stage held: one a training process, and those of a server that has its own; 0 on a CPU.
 
     None without the profile's `server` section, which says what the run's machine is.
     """
@@ -48,5 +48,8 @@ def gpus_of(stage: str, processes: int, server: dict[str, Any]) -> int | None:
         return None
     if server["device"] == "cpu" or stage in ON_CPU:
         return 0
+    servers = server.get("tp_size", 1) * server.get("dp_size", 1)
+    if stage == "evals":
+        return int(servers)
     apart = stage == "grpo" and server.get("weight_sync") == "nccl"
-    return processes + (server.get("tp_size", 1) * server.get("dp_size", 1) if apart else 0)
+    return processes + (servers if apart else 0)

@@ -10,7 +10,7 @@ from typing import Any
 
 Curve = list[list[float]]
 POINTS = 300
-STAGES = ("corpus", "pretrain", "sft", "reward", "grpo")
+STAGES = ("corpus", "pretrain", "sft", "reward", "grpo", "evals")
 
 
 def manifests(run_dir: Path) -> dict[str, dict[str, Any]]:

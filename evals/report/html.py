@@ -10,6 +10,7 @@ from evals.report.page import embed, render
 
 HERE = Path(__file__).parent
 Report = dict[str, Any]
+SHARES = ["recall", "overlap", "held_out_auc"]  # of the corpus rounds' fields
 # the curves that tell most come first
 FIRST = ("reward", "loss", "accuracy", "kl", "entropy", "output_length", "clip_fraction", "grad_norm", "lr")
 
@@ -30,6 +31,7 @@ def html(report: Report, viewer: dict[str, list[Any]], totals: dict[str, int]) -
         if reliability
         else "",
         curve_charts=curve_charts(report),
+        round_charts=round_charts(report),
         viewer=embed(viewer),
         names=embed({**report["benchmarks"], **{c: tables.checkpoint_name(c) for c in report["checkpoints"]}}),
         steps=sorted({row["p"] for row in viewer["rollouts"]}),
@@ -91,6 +93,24 @@ def group_chart(report: Report, benchmark: str, by: str, title: str) -> str:
         ]
         rows.append((f"{name.strip()}  (n={max(g['problems'] for _, g in found if g)})", bars))
     return charts.dot_chart(rows, title)
+
+
+def round_charts(report: Report) -> list[tuple[str, list[str], Markup]]:
+    """(heading, names of the lines, chart) of the corpus rounds: what they kept, and the shares they reported."""
+    rounds = report["corpus_rounds"]
+    if len(rounds) < 2:
+        return []
+    drawn = []
+    for heading, fields, percent in (("Pages kept", ["pages"], False), ("Shares", SHARES, True)):
+        known = [f for f in fields if all(isinstance(r.get(f), int | float) for r in rounds)]
+        lines = [
+            charts.Series(tables.round_name(f), [[r.get("round", i), r[f]] for i, r in enumerate(rounds, 1)], i)
+            for i, f in enumerate(known, 1)
+        ]
+        names = [line.name for line in lines] if len(lines) > 1 else []
+        if lines:
+            drawn.append((heading, names, Markup(charts.line_chart(lines, heading, "round", percent=percent))))
+    return drawn
 
 
 def curve_charts(report: Report) -> dict[str, list[tuple[str, Markup]]]:

@@ -6,6 +6,14 @@ from typing import Any
 Report = dict[str, Any]
 NAMES = {"pretrain": "base (pretrain)", "sft": "SFT", "grpo": "GRPO"}
 GROUPINGS = {"level": "level", "subject": "subject", "length": "length of the question in characters"}
+ROUNDS = {  # the corpus rounds' fields where their names do not say enough
+    "cut": "score at the cut",
+    "overlap": "collected before",
+    "recall": "recall of known pages",
+    "held_out_precision": "precision, held out",
+    "held_out_recall": "recall, held out",
+    "held_out_auc": "AUC, held out",
+}
 UP, DOWN = "▲", "▼"
 
 
@@ -128,8 +136,14 @@ def rounds_table(report: Report) -> Table | None:
     rounds = report["corpus_rounds"]
     if not rounds:
         return None
-    keys = [k for k in rounds[0] if all(isinstance(r.get(k), int | float | str) for r in rounds)]
-    return Table([k.replace("_", " ") for k in keys], [[_number(r[k]) for k in keys] for r in rounds])
+    keys = [k for k in rounds[0] if all(isinstance(r.get(k), int | float | str | list) for r in rounds)]
+    rows = [[_number(len(r[k]) if isinstance(r[k], list) else r[k]) for k in keys] for r in rounds]
+    return Table([round_name(k) for k in keys], rows)
+
+
+def round_name(field: str) -> str:
+    """A field of the corpus rounds as the report says it."""
+    return ROUNDS.get(field, field.replace("_", " "))
 
 
 def reward_table(report: Report) -> Table | None:
@@ -154,7 +168,7 @@ def reliability_table(report: Report) -> Table | None:
 
 
 def stage_table(report: Report) -> Table:
-    """What each earlier stage cost and counted, with the sum of what can be summed."""
+    """What each stage cost and counted, with the sum of what can be summed."""
     stages = report["stages"]
     rows = [
         [
@@ -163,7 +177,7 @@ def stage_table(report: Report) -> Table:
             _number(s["processes"]),
             _hours(s["gpu_hours"]),
             "–" if s["tokens"] is None else _number(s["tokens"]),
-            f"{s['peak_memory_bytes'] / 2**30:.2f} GiB",
+            "–" if s["peak_memory_bytes"] is None else f"{s['peak_memory_bytes'] / 2**30:.2f} GiB",
             _number(s["in"]),
             _number(s["out"]),
             _number(s["dropped"]),

@@ -1,22 +1,31 @@
 """The chat without its server: prompts as in training, what may be shown while a text grows, requests, settings."""
 
+import json
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 import yaml
 from transformers import AutoTokenizer
 
 from evals.chat.session import Chat, Turn, certain
-from evals.chat.web import page, read_request
+from evals.chat.web import page, read_request, server
 from evals.prompts import CHAT_STOP
 from evals.sandbox import Limits, Sandbox
 from pipeline.chat import main, server_config
 from pipeline.run_dir import RunDir
 from sft.formats import encode_prompt
 from stage import UsageError
+from tests.browser import Page
+
+ATTACK = (
+    '<img src=x onerror="window.ran = 1"><script>window.ran = 2</script> '
+    r"$\href{javascript:window.ran=3}{x}$ 答案是42。"
+)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +124,7 @@ class Script:
         self.tokenizer, self.texts, self.asked = tokenizer, list(texts), list[str]()
 
     def stream(self, prompt: list[int], sampling: dict[str, Any]) -> Iterator[tuple[str, bool]]:
-        assert "```output" in sampling["stop"]
+        self.stop = sampling["stop"]
         self.asked.append(self.tokenizer.decode(prompt))
         text = self.texts.pop(0)
         yield text[: len(text) // 2], False
@@ -129,6 +138,7 @@ def test_a_program_runs_when_its_block_is_closed_and_the_model_goes_on_below_its
         talking = replace(chat(tokenizer), client=script, sandbox=sandbox)
         answer = "".join(talking.reply([], "6 * 7?"))
     assert answer == first + "```output\n42\n```\n" + r"It is \boxed{42}."
+    assert "```output" in script.stop
     assert "integrate natural language reasoning with programs" in script.asked[0]
     assert script.asked[1] == script.asked[0] + first + "```output\n42\n```\n"
 
@@ -138,3 +148,58 @@ def test_tools_ask_in_the_language_of_the_question(tokenizer: Any) -> None:
         script = Script(tokenizer, "好的。")
         assert "".join(replace(chat(tokenizer), client=script, sandbox=sandbox).reply([], "六乘七是多少?")) == "好的。"
     assert "请结合自然语言和Python程序语言来解答问题" in script.asked[0]
+
+
+@pytest.fixture
+def site(tokenizer: Any) -> Iterator[tuple[str, Script]]:
+    """A chat page whose model says ATTACK: its address and the model."""
+    script = Script(tokenizer, ATTACK)
+    http = server(replace(chat(tokenizer), client=script), "run, grpo", 0)
+    threading.Thread(target=http.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{http.server_address[1]}/", script
+    http.shutdown()
+    http.server_close()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "http://elsewhere.example"}, 404),
+        ({"Origin": "null"}, 404),
+        ({"Origin": "http://127.0.0.1:1"}, 404),  # another program's page on this machine
+        ({"Host": "elsewhere.example"}, 404),
+        ({"Content-Type": "text/plain"}, 415),  # what a browser sends to other sites without asking them
+        ({"Content-Length": "-1"}, 400),
+    ],
+)
+def test_no_other_site_can_ask(site: tuple[str, Script], headers: dict[str, str], status: int) -> None:
+    url, script = site
+    question = json.dumps({"turns": [], "question": "What is 1 + 1?"})
+    usual = {"Content-Type": "application/json"}
+    assert requests.post(url + "answer", data=question, headers=usual | headers, timeout=60).status_code == status
+    assert requests.options(url + "answer", timeout=60).status_code == 501
+    assert script.asked == []
+
+
+def test_page_shows_what_a_model_wrote_as_text_and_may_not_be_framed(site: tuple[str, Script], tmp_path: Path) -> None:
+    url, script = site
+    assert requests.get(url, timeout=60).headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+    browser = Page(tmp_path)
+    try:
+        browser.open("about:blank")
+        body = json.dumps(json.dumps({"turns": [], "question": "1?"}))
+        browser.run(f"fetch('{url}answer', {{method: 'POST', mode: 'no-cors', body: {body}}}).then(() => 0)")
+        assert script.asked == []
+        browser.errors.clear()
+        browser.open(url)
+        browser.run("question.value = '六乘七?'; form.requestSubmit()")
+        browser.wait_for("turns.children.length === 2 && document.querySelector('[aria-busy]') === null")
+        said = browser.run("document.querySelector('.answer').textContent")
+        assert said.startswith(ATTACK.partition(" $")[0]) and said.endswith("答案是42。")
+        assert (
+            browser.run("window.ran") is None
+            and browser.run("document.querySelector('#turns :is(img, script, a)')") is None
+        )
+        assert "六乘七?" in script.asked[0] and browser.errors == []
+    finally:
+        browser.close()

@@ -34,8 +34,8 @@ def test_outputs_of_others_are_scored_and_compared(tmp_path: Path, capsys: pytes
     command = ["--samples", str(file), "--benchmark", "gsm8k", "--recorded-key", "verdict", "--output", str(out)]
     assert main(command) == 0
     said = capsys.readouterr().out
-    assert "left out, not scored: 1 with no field 'trajectory' or 'text' or 'output'" in said
-    assert "left out, not scored: 1 with no gold answer in field 'gold'" in said
+    assert "left out, not scored: 1, no field 'trajectory' or 'text' or 'output'" in said
+    assert "left out, not scored: 1, no gold answer in field 'gold'" in said
     assert "1: gold '18', recorded True, here '19'" in said
     assert "verdicts like the recorded ones: 1 of 2; 1 differ" in said
     assert "gsm8k, theirs: accuracy 50.0" in said
@@ -64,6 +64,63 @@ def test_kept_samples_are_judged_again_without_touching_them(
     again = (tmp_path / "rescored/samples/sft/gsm8k.jsonl").read_text()
     assert json.loads(again.splitlines()[0])["completions"][0]["correct"] is True
     assert (tmp_path / "rescored/report.html").is_file()
+
+
+def test_records_of_one_problem_are_its_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records: list[dict[str, object]] = [
+        {"id": 7, "gold": "18", "output": RIGHT, "verdict": True},
+        {"id": 7, "gold": "18", "output": WRONG, "verdict": None},
+        {"id": 7, "gold": "19", "output": [WRONG, WRONG], "verdict": True},
+    ]
+    file = write(tmp_path / "theirs.jsonl", records)
+    assert main(["--samples", str(file), "--benchmark", "gsm8k", "--recorded-key", "verdict"]) == 0
+    said = capsys.readouterr().out
+    assert "pass@1 75.0" in said and "pass@2 100.0" in said and "accuracy" not in said
+    assert "verdicts like the recorded ones: 3 of 3; 0 differ; 1 have none" in said
+
+
+def test_rescoring_leaves_out_a_torn_line_and_takes_the_rules_of_an_own_benchmark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], repository: Path
+) -> None:
+    own = tmp_path / "exam.yaml"
+    own.write_text((repository / "evals/benchmarks/gsm8k.yaml").read_text().replace("few_shot", "# few_shot"))
+    completion = {"text": RIGHT, "answer": "18", "correct": True, "finish_reason": "stop", "tokens": 5}
+    line = {"level": None, "subject": None, "question": "q", "gold": "18", "prompt_tokens": 3, "skipped": None}
+    line |= {"id": "0", "mode": "greedy", "completions": [completion]}
+    for stage in ("grpo", "sft"):
+        file = write(tmp_path / f"samples/{stage}/exam.jsonl", [line])
+        file.write_text(file.read_text() + '{"id": "1", "mode"')
+    assert main(["--rescore", str(tmp_path)]) == 2
+    assert "unknown benchmark 'exam'" in capsys.readouterr().err
+    assert main(["--rescore", str(tmp_path), "--benchmark", str(own)]) == 0
+    said = capsys.readouterr().out
+    assert f"left out, not scored: 1, half-written last line of {file}" in said
+    assert "2 completions judged again, 0 verdicts changed" in said
+    report = json.loads((tmp_path / "rescored/report.json").read_text())
+    assert [(c["before"], c["after"]) for c in report["comparisons"]] == [("sft", "grpo")]  # the recipe's order
+
+
+@pytest.mark.parametrize(
+    ("mode", "text", "answer", "right"),
+    [
+        ("pot", "```python\nprint(18)\n```\n```output\n18\n```\n", "18", True),
+        ("pot", "```python\n1/0\n```\n```output\nZeroDivisionError: 18\n```\n", None, False),
+        ("tool", "```python\nprint(3)\n```\n```output\n3\n```\nIt is \\boxed{18}.", "18", True),
+        ("tool", "```python\nprint(18)\n```\n```output\n18\n```\n", "18", True),
+    ],
+)
+def test_answers_of_programs_are_judged_again_as_at_first(
+    mode: str, text: str, answer: str | None, right: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    completion: dict[str, object] = {"text": text, "answer": answer, "correct": right, "finish_reason": "stop"}
+    completion |= {"tokens": 5, "rounds": 1, "executions": [{"status": "ok" if answer else "error", "seconds": 0.1}]}
+    line = {"level": None, "subject": None, "question": "q", "gold": "18", "prompt_tokens": 3, "skipped": None}
+    write(
+        tmp_path / f"samples/sft/gsm8k-{mode}.jsonl",
+        [line | {"id": "0", "mode": "greedy", "completions": [completion]}],
+    )
+    assert main(["--rescore", str(tmp_path)]) == 0
+    assert "1 completions judged again, 0 verdicts changed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_answers_the_same_on_the_page_in_the_terminal_and_without_streaming(
     too_long = ask(url, {"turns": [], "question": "1 + " * 200})
     assert "ask a shorter one" in too_long[-1]["error"]
     assert requests.get(url, headers={"Host": "elsewhere.example:80"}, timeout=60).status_code == 404
-    assert requests.post(url + "answer", data=b"{}", timeout=60).status_code == 400
+    assert requests.post(url + "answer", json={}, timeout=60).status_code == 400
 
     page = Page(tmp_path)
     try:
