@@ -85,9 +85,13 @@ def measure(args: argparse.Namespace) -> int:
             _same_settings(file.path.with_suffix(".settings.json"), run, args)
             jobs += [(job, file) for job in missing(benchmark, run, file, args.few_shot)]
         writer = _writer(args, name, running) if jobs else None
-        for job, file in jobs:
-            assert writer is not None
-            ask(job, writer, file, config, host, sandbox)
+        try:
+            for job, file in jobs:
+                assert writer is not None
+                ask(job, writer, file, config, host, sandbox)
+        except KeyboardInterrupt:
+            print("the same command goes on with the answers it has", file=sys.stderr)
+            raise
     _print("not answered, asked again by the same command", host.dropped)
     samples = {b.name: {name: read_samples(samples_path(args.output, name, b.name))} for b in benchmarks}
     if not any(lines for of in samples.values() for lines in of.values()):
