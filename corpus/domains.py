@@ -7,7 +7,6 @@ A person annotates by editing the proposals of a round (YAML: a list of domain, 
 `corpus.rounds.annotations`. Automatic mode takes the proposals as they are, annotations of the same path first.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -86,15 +85,14 @@ def write_proposals(file: Path, proposals: list[Proposal]) -> None:
 
 def kept_by(rules: Iterable[PathRule], keys: Iterable[str]) -> set[str]:
     """The URLs under a kept path; where several rules match, the longest path decides, the later rule among equals."""
-    by_domain: dict[str, list[PathRule]] = {}
-    for rule in rules:
-        by_domain.setdefault(rule.domain, []).append(rule)
-    kept = set()
-    for key in keys:
-        matching = [r for r in by_domain.get(domain_of(key), []) if path_of(key).startswith(r.path)]
-        if matching and max(enumerate(matching), key=lambda m: (len(m[1].path), m[0]))[1].keep:
-            kept.add(key)
-    return kept
+    decisions = {(rule.domain, rule.path): rule.keep for rule in rules}
+    lengths = sorted({len(path) for _, path in decisions}, reverse=True)
+
+    def keep(key: str) -> bool:
+        domain, path = domain_of(key), path_of(key)
+        return next((k for n in lengths if (k := decisions.get((domain, path[:n]))) is not None), False)
+
+    return {key for key in keys if keep(key)}
 
 
 def _paths(domain: str, keys: list[str], collected: set[str], config: RoundsConfig) -> list[Proposal]:
@@ -107,12 +105,14 @@ def _paths(domain: str, keys: list[str], collected: set[str], config: RoundsConf
         if hits >= config.path_share * len(inside):
             found.append(Proposal(domain, prefix, len(inside), hits, keep=True))
             continue
-        counts = Counter(p for k in inside if (p := _child(path_of(k), prefix)))
-        children = [child for child, pages in counts.items() if pages >= config.domain_min_pages]
+        below: dict[str, list[str]] = {}
+        for key in inside:
+            if child := _child(path_of(key), prefix):
+                below.setdefault(child, []).append(key)
+        children = [(child, pages) for child, pages in below.items() if len(pages) >= config.domain_min_pages]
         if not children:
             found.append(Proposal(domain, prefix, len(inside), hits, keep=False))
-        for child in children:
-            pending.append((child, [k for k in inside if path_of(k).startswith(child)]))
+        pending += children
     return sorted(found, key=lambda p: p.path)
 
 
