@@ -25,7 +25,7 @@ from corpus.measure import HeldOut
 from corpus.normalize import for_classifier
 from stage import UsageError
 
-M_MMAP_THRESHOLD = -3  # of glibc's malloc.h; setting it also stops glibc from raising it
+M_PERTURB = -6  # of glibc's malloc.h: what is allocated is filled with the complement of this byte
 POSITIVE, NEGATIVE = "__label__maths", "__label__other"
 Example = tuple[str, str]  # (label, text)
 
@@ -79,7 +79,7 @@ def interleave(positives: list[str], negatives: Iterable[str], negative_count: i
 
 
 def _fit(lines: Path, config: ClassifierConfig, seed: int, model: Path) -> LinearModel:
-    """Train and save. It runs in a process of its own, whose large blocks of memory are all zero.
+    """Train and save. It runs in a process of its own, in which all memory is zero when it is allocated.
 
     fastText 0.9.3 fills a tenth of its input matrix for each training thread and leaves the rest as it finds it: with
     fewer than ten threads, a model trained in a process that has lived for a while starts from what others left
@@ -89,7 +89,7 @@ def _fit(lines: Path, config: ClassifierConfig, seed: int, model: Path) -> Linea
 
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries than glibc have none
     if mallopt is not None:
-        mallopt(M_MMAP_THRESHOLD, 128 * 1024)  # larger blocks come from the kernel, zeroed, however often freed
+        mallopt(M_PERTURB, 0xFF)
     try:
         trained = fasttext.train_supervised(
             input=str(lines),

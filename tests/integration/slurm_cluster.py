@@ -82,7 +82,11 @@ class SlurmCluster:
 
     def job(self, job_id: str) -> dict[str, str]:
         """What `scontrol show job` knows about a job."""
-        words = self.command("scontrol", "-o", "show", "job", job_id).split()
+        words: list[str] = []
+        for _ in range(5):  # a busy controller closes a connection now and then
+            if words := self.command("scontrol", "-o", "show", "job", job_id, check=False).split():
+                break
+            time.sleep(1)
         return dict(word.split("=", 1) for word in words if "=" in word)
 
     def wait(self, job_id: str, seconds: float) -> dict[str, str]:

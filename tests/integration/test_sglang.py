@@ -122,11 +122,12 @@ def test_its_openai_route_is_an_endpoint_of_the_evaluation(engine: RolloutEngine
     own = engine.sample(ids, 1, sampling(temperature=0.0, max_new_tokens=8))
     endpoint = Endpoint(f"{engine.client().url}/v1", "default", "completions")
     prompts = [Prompt(" ".join(f"w{i}" for i in p)) for p in ids]
-    for written, (completion,) in zip(
-        endpoint.write(prompts, {"temperature": 0.0, "max_new_tokens": 8}, 1), own, strict=True
-    ):
+    answers = dict(endpoint.write(prompts, {"temperature": 0.0, "max_new_tokens": 8}, 1))
+    assert sorted(answers) == [0, 1]
+    for i, (completion,) in enumerate(own):
+        written = answers[i]
         assert isinstance(written, list)
-        assert written[0].text.split() == [f"w{i}" for i in completion.output_ids]
+        assert written[0].text.split() == [f"w{token}" for token in completion.output_ids]
         assert (written[0].tokens, written[0].finish_reason) == (8, "length")
 
 
