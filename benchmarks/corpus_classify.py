@@ -4,9 +4,9 @@
 
 The model is trained here, with the paper's settings for its size, on the demo's seed and some of the pages. Both
 filters get extracted texts in memory and one core. They split a text into words each in its own way: datatrove takes
-out the line breaks and no more, mathmill reads `classifier.characters` of a long page. fastText's own `predict` on
-mathmill's words must keep the pages that mathmill keeps. Last, the stage's own scoring, pages on disk, with one process
-and with two, start of the processes included.
+out the line breaks and no more; mathmill reads whole pages, or with `classifier.characters` pieces of a long one.
+fastText's own `predict` on mathmill's words must keep the pages that mathmill keeps. Last, the stage's own scoring,
+pages on disk, with one process and with two, start of the processes included.
 """
 
 import argparse
@@ -30,9 +30,9 @@ from corpus.normalize import for_classifier
 from corpus.pages import Page, PageStore
 from corpus.texts import read_texts
 
-# The paper's, except a tenth of fastText's buckets, so that its own matrix is 200 MB, enough epochs to learn, and the
-# faster reading of long pages.
-CONFIG = ClassifierConfig(bucket=200_000, epochs=20, threads=1, characters=4000)
+# The paper's, except a tenth of fastText's buckets, so that its own matrix is 200 MB, and enough epochs to learn.
+CONFIG = ClassifierConfig(bucket=200_000, epochs=20, threads=1)
+CHARACTERS = 4000
 SCALING_PAGES = 20_000
 
 
@@ -58,7 +58,7 @@ def datatrove_filter(file: Path, cut: float) -> Callable[[list[str]], int]:
 
 def fasttext_filter(model: Any, texts: list[str], cut: float) -> int:
     """Pages that fastText's own `predict` keeps, on mathmill's words."""
-    labels, probabilities = model.predict([for_classifier(t, CONFIG.characters) for t in texts], k=2)
+    labels, probabilities = model.predict([for_classifier(t) for t in texts], k=2)
     return sum(dict(zip(ls, ps, strict=True))[POSITIVE] >= cut for ls, ps in zip(labels, probabilities, strict=True))
 
 
@@ -81,8 +81,10 @@ def main() -> None:
 def compare(model: LinearModel, file: Path, texts: list[str], rounds: int) -> None:
     cut = statistics.median(model.score(texts))
     peer = fasttext.load_model(str(file))
+    pieces = LinearModel(model.words, model.weights, model.bucket, model.word_ngrams, CHARACTERS)
     ways: dict[str, Callable[[list[str]], int]] = {
         "mathmill": lambda texts: sum(model.score(texts) >= cut),
+        f"mathmill, characters: {CHARACTERS}": lambda texts: sum(pieces.score(texts) >= cut),
         "fastText, mathmill's words": lambda texts: fasttext_filter(peer, texts, cut),
         "datatrove": datatrove_filter(file, cut),
     }
