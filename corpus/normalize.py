@@ -11,6 +11,7 @@ import unicodedata
 from corpus.mathml_signs import GREEK, SIGNS
 
 CJK = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Chinese characters: extension A, unified, compatibility
+BMP_END = "\uffff"
 PIECES = 4  # of a long text are read by the classifier
 _CJK_CHARACTER = re.compile(f"[{CJK}]")
 # NUL ends a word for fastText. What is frequent comes first; the second pattern is the first one's on ASCII.
@@ -92,7 +93,9 @@ _SEEN_AS = {
     for n in (*range(0x80, 0x1FC00), *range(0xE0000, 0xE0200))
     if unicodedata.category(chr(n)) in ("Nd", "Cf", "Mn", "Me")
 }
-_UNSEEN = re.compile(f"[{''.join(_SEEN_AS)}]")
+# re goes one by one through a class with characters beyond U+FFFF: it is asked only where there is such a character.
+_PLANE_0, _BEYOND = ("".join(c for c in _SEEN_AS if (c > BMP_END) is beyond) for beyond in (False, True))
+_UNSEEN = re.compile(f"[{_PLANE_0}]|(?=[^\0-{BMP_END}])[{_BEYOND}]")
 _GROUPING = re.compile(r",(?<=[0-9],)(?=[0-9]{3}(?![0-9]))")
 _COMMAND = re.compile(r"\\(?:begin|end)\s*\{[^{}\n]*\}|\\([a-z]+)")
 _SIGN = {
