@@ -33,7 +33,7 @@ from corpus.texts import read_texts
 # The paper's, except a tenth of fastText's buckets, so that its own matrix is 200 MB, and enough epochs to learn.
 CONFIG = ClassifierConfig(bucket=200_000, epochs=20, threads=1)
 CHARACTERS = 4000
-SCALING_PAGES = 20_000
+SCALING_PAGES = 8_000
 
 
 def datatrove_filter(file: Path, cut: float) -> Callable[[list[str]], int]:
