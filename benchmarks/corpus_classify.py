@@ -9,7 +9,6 @@ fastText's own `predict` on mathmill's words must keep the pages that mathmill k
 pages on disk, with one process and with two, start of the processes included.
 """
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import fasttext
-from corpus_pages import EXAMPLES, texts_of
+from corpus_pages import EXAMPLES, texts_and_rounds
 from datatrove.data import Document
 from datatrove.pipeline.filters import FastTextClassifierFilter
 
@@ -63,19 +62,14 @@ def fasttext_filter(model: Any, texts: list[str], cut: float) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--input", nargs="+", default=[], help="archives (default: ../shared/data/warc, else examples)")
-    parser.add_argument("--rounds", type=int, default=3, help="repetitions (default: 3)")
-    parser.add_argument("--every", type=int, default=4, help="use every n-th page (default: 4)")
-    args = parser.parse_args()
-    texts = texts_of(args.input, args.every)
+    texts, rounds = texts_and_rounds(__doc__, every=4)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "classifier.bin"
         seed = list(read_texts(str(EXAMPLES / "seed.jsonl"), "text", lambda reason: None))
         others = texts[:: max(1, len(texts) // 100)]
         model = train(interleave(seed, others, len(others)), CONFIG, 1, file).model
-        compare(model, file, texts, args.rounds)
-        scale(model, texts, Path(folder), args.rounds)
+        compare(model, file, texts, rounds)
+        scale(model, texts, Path(folder), rounds)
 
 
 def compare(model: LinearModel, file: Path, texts: list[str], rounds: int) -> None:

@@ -8,14 +8,13 @@ is timed; once as it comes, with spaCy's English tokenizer, and once with its wh
 pages that agree in a band for duplicates, so it removes more.
 """
 
-import argparse
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
 
 import xxhash
-from corpus_pages import texts_of
+from corpus_pages import texts_and_rounds
 from datatrove.data import Document
 from datatrove.pipeline.dedup import MinhashDedupBuckets, MinhashDedupCluster, MinhashDedupFilter, MinhashDedupSignature
 from datatrove.pipeline.dedup.minhash import MinhashConfig
@@ -62,12 +61,7 @@ def datatrove(texts: Texts, whitespace: bool = False) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--input", nargs="+", default=[], help="archives (default: ../shared/data/warc, else examples)")
-    parser.add_argument("--rounds", type=int, default=3, help="repetitions (default: 3)")
-    parser.add_argument("--every", type=int, default=8, help="use every n-th page (default: 8)")
-    args = parser.parse_args()
-    texts = texts_of(args.input, args.every)
+    texts, rounds = texts_and_rounds(__doc__, every=8)
     ways: dict[str, Callable[[Texts], int]] = {
         "mathmill": mathmill,
         "datatrove": datatrove,
@@ -76,7 +70,7 @@ def main() -> None:
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for way in ways.values():
         way(texts[:20])  # imports and tables
-    for _ in range(args.rounds):
+    for _ in range(rounds):
         for name, way in ways.items():
             began = time.process_time()
             removed = way(texts)

@@ -10,19 +10,19 @@ there ends in Minerva's sentence, the only one that minerva_math reads. We judge
 """
 
 import argparse
-import json
 import os
 import random
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from benchmarks.rewrites import BREAK, KEEP
 from evals.benchmarks.loader import rules
 from evals.config import BenchmarkRun
 from evals.extraction import extract_answer
+from stage import read_jsonl
 
 INSTALL = "needs lm-eval: `pip install lm-eval==0.4.13 antlr4-python3-runtime==4.11.0` in a copy of the environment"
 SENTENCES = ("a sentence", "a Chinese sentence", "dollars around it")  # rewritings of more than the answer
@@ -82,26 +82,21 @@ def math_scorer() -> Callable[[Output], Verdicts]:
     return score
 
 
-def records(path: Path) -> list[dict[str, Any]]:
-    """The lines of a JSONL file."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def gsm8k_sets(data: Path, run: Path | None) -> Iterator[tuple[str, list[Output]]]:
     """Outputs in GSM8K's form: published, the gold solutions themselves, a run's."""
-    tora = records(data / "tora/gsm8k-70b.jsonl")
+    tora = read_jsonl(data / "tora/gsm8k-70b.jsonl")
     yield "ToRA-70B on GSM8K", [Output(r["trajectory"], r["gold"], r["gold"]) for r in tora]
-    gold = records(data / "gsm8k/test.jsonl")
+    gold = read_jsonl(data / "gsm8k/test.jsonl")
     yield "GSM8K's solutions", [Output(r["answer"], r["answer"], r["answer"].rpartition("#### ")[2]) for r in gold]
     for file in sorted((run / "evals/samples").glob("*/word_problems.jsonl")) if run else ():
-        lines = records(file)
+        lines = read_jsonl(file)
         texts = [(c["text"], line["gold"]) for line in lines for c in line["completions"]]
         yield f"word problems, {file.parent.name}", [Output(text, gold, gold) for text, gold in texts]
 
 
 def math_sets(data: Path, per_rule: int) -> Iterator[tuple[str, list[Output]]]:
     """MATH's solutions, and its gold answers rewritten so that the value stays or changes."""
-    solutions = [r["solution"] for r in records(data / "math/test.jsonl")]
+    solutions = [r["solution"] for r in read_jsonl(data / "math/test.jsonl")]
     golds = [(s, g) for s in solutions if (g := extract_answer(s, ("boxed",)))]
     yield "MATH's solutions", [Output(f"{s}\n{MINERVA.format(g)}", s, g) for s, g in golds]
     distinct = list(dict.fromkeys(g for _, g in golds))

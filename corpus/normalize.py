@@ -7,6 +7,8 @@ Both treat a Chinese character as a word, since neither fastText nor an n-gram k
 
 import re
 import unicodedata
+from collections.abc import Callable
+from functools import cache, partial
 
 from corpus.mathml_signs import GREEK, SIGNS
 
@@ -72,7 +74,7 @@ def matching_text(text: str) -> str:
     'janet’s  ( { π }{2} ) is 1500'
     """
     if not text.isascii():
-        text = _UNSEEN.sub(_seen, unicodedata.normalize("NFKC", text))
+        text = _without_unseen()(unicodedata.normalize("NFKC", text))
     text = text.casefold()
     if "\\" in text:
         text = _COMMAND.sub(_sign, text.replace("{,}", ",").replace(r",\!", ","))
@@ -87,15 +89,6 @@ def is_chinese(text: str) -> bool:
     return letters > 0 and len(_CJK_CHARACTER.findall(text)) >= 0.3 * letters
 
 
-# What is not ASCII and is not matched as it stands: digits, and what is drawn on another character or not at all.
-_SEEN_AS = {
-    chr(n): str(unicodedata.decimal(chr(n), ""))
-    for n in (*range(0x80, 0x1FC00), *range(0xE0000, 0xE0200))
-    if unicodedata.category(chr(n)) in ("Nd", "Cf", "Mn", "Me")
-}
-# re goes one by one through a class with characters beyond U+FFFF: it is asked only where there is such a character.
-_PLANE_0, _BEYOND = ("".join(c for c in _SEEN_AS if (c > BMP_END) is beyond) for beyond in (False, True))
-_UNSEEN = re.compile(f"[{_PLANE_0}]|(?=[^\0-{BMP_END}])[{_BEYOND}]")
 _GROUPING = re.compile(r",(?<=[0-9],)(?=[0-9]{3}(?![0-9]))")
 _COMMAND = re.compile(r"\\(?:begin|end)\s*\{[^{}\n]*\}|\\([a-z]+)")
 _SIGN = {
@@ -121,8 +114,21 @@ def _pieces(text: str, characters: int | None) -> str:
     return "\n".join(text[start : start + size] for start in starts)
 
 
-def _seen(found: re.Match[str]) -> str:
-    return _SEEN_AS[found[0]]
+@cache
+def _without_unseen() -> Callable[[str], str]:
+    """Takes out of a text what is drawn on another character or not at all, and makes digits of any script 0 to 9.
+
+    Made when first needed: going through Unicode takes a while, and a process that only scores needs none of it.
+    """
+    seen_as = {
+        chr(n): str(unicodedata.decimal(chr(n), ""))
+        for n in (*range(0x80, 0x1FC00), *range(0xE0000, 0xE0200))
+        if unicodedata.category(chr(n)) in ("Nd", "Cf", "Mn", "Me")
+    }
+    # re goes one by one through a class with characters beyond U+FFFF: it is asked only where there is such a character
+    plane_0, beyond = ("".join(c for c in seen_as if (c > BMP_END) is far) for far in (False, True))
+    unseen = re.compile(f"[{plane_0}]|(?=[^\0-{BMP_END}])[{beyond}]")
+    return partial(unseen.sub, lambda found: seen_as[found[0]])
 
 
 def _sign(found: re.Match[str]) -> str:

@@ -20,7 +20,6 @@ from stage import Progress, UsageError, atomic_write, read_jsonl
 
 TEXT_KEYS = ("trajectory", "text", "output", "outputs", "completion", "completions", "response", "generation")
 GOLD_KEYS = ("gold", "answer", "gt", "target")
-CHECKPOINTS = ("pretrain", "sft", "grpo")
 SHOWN = 20  # differences printed; the files hold all
 
 
@@ -145,8 +144,10 @@ def rescore(args: argparse.Namespace) -> int:
 
 def _place(file: Path) -> tuple[int, str, str]:
     """Checkpoints in the order of the recipe, others by name."""
-    stage = file.parent.name
-    return CHECKPOINTS.index(stage) if stage in CHECKPOINTS else len(CHECKPOINTS), stage, file.stem
+    from evals.report.tables import NAMES
+
+    stage, known = file.parent.name, list(NAMES)
+    return known.index(stage) if stage in known else len(known), stage, file.stem
 
 
 def _line(record: dict[str, Any], number: int, benchmark: Any, args: argparse.Namespace) -> dict[str, Any] | str:

@@ -131,9 +131,8 @@ def serve() -> None:
         raise TimeoutException
 
     sys.setrecursionlimit(RECURSION_LIMIT)
-    for (
-        answer
-    ) in WARM_UP:  # the first check of a kind imports sympy's modules for it: seconds that are no answer's fault
+    # The first check of a kind imports sympy's modules for it: seconds that are no answer's fault.
+    for answer in WARM_UP:
         verify(parse(WARM_UP[0]), parse(answer), allow_set_relation_comp=True)
     signal.signal(signal.SIGPROF, ring)
     print("ready", file=replies, flush=True)

@@ -11,7 +11,6 @@ The other commands need no run: --list, --samples and --rescore no model either 
 
 import json
 import sys
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -28,7 +27,6 @@ def body(stage: Stage) -> None:
     """Ask what has not been asked yet, score, report."""
     from evals.benchmarks.loader import load
 
-    began = time.monotonic()
     config = stage.section("evals", EvalsConfig)
     checkpoints: dict[str, Path] = {name: stage.input(name) / "hf" for name in config.checkpoints}
     benchmarks = [load(run, stage.profile["seed"], stage.drop) for run in config.benchmarks]
@@ -40,7 +38,7 @@ def body(stage: Stage) -> None:
             few_shot = name in config.few_shot_checkpoints
             for benchmark, run in zip(benchmarks, config.benchmarks, strict=True):
                 _measure(name, benchmark, run, few_shot and run.few_shot, models.use, config, stage, sandbox)
-    _report(stage, config, checkpoints, {b.name: b.title for b in benchmarks}, began)
+    _report(stage, config, checkpoints, {b.name: b.title for b in benchmarks})
 
 
 @dataclass
@@ -114,9 +112,7 @@ def _measure(
         ask(job, model(name), file, config, stage, sandbox)
 
 
-def _report(
-    stage: Stage, config: EvalsConfig, checkpoints: dict[str, Path], titles: dict[str, str], began: float
-) -> None:
+def _report(stage: Stage, config: EvalsConfig, checkpoints: dict[str, Path], titles: dict[str, str]) -> None:
     """Score all samples, write the report, fill the manifest."""
     from evals.equivalence import judge_failures
     from evals.report import Rollouts, gather, read_rollouts, write_report
@@ -135,7 +131,7 @@ def _report(
     if "grpo" in checkpoints:
         rollouts = read_rollouts(checkpoints["grpo"].parent / "samples.jsonl", config.report_rollouts)
     _count(stage, samples)
-    cost = {"wall_seconds": time.monotonic() - began, "metrics": stage.metrics, "counts": stage.counts}
+    cost = {"wall_seconds": stage.wall_seconds, "metrics": stage.metrics, "counts": stage.counts}
     report = gather(stage.run_dir, run, titles, checkpoints, samples, intervals, rollouts.tokens, cost)
     write_report(stage.work, report, samples, config.report_samples, rollouts)
     for benchmark in titles:

@@ -18,7 +18,7 @@ from evals.sandbox import RemoteSandbox, Sandbox
 from evals.tool_mode import complete, judged
 from evals.tools import Trajectory
 from evals.writers import Generated, Unanswered, Writer
-from stage import Preempted, Progress, UsageError
+from stage import Preempted, Progress, UsageError, cut_back_jsonl
 
 Mode = Literal["greedy", "sampled"]
 
@@ -42,7 +42,7 @@ class SampleFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        drop_torn_line(path)
+        cut_back_jsonl(path)
 
     def lines(self) -> list[dict[str, Any]]:
         """Every line, oldest first."""
@@ -63,15 +63,6 @@ class SampleFile:
 def samples_path(folder: Path, checkpoint: str, benchmark: str) -> Path:
     """Where the samples of a checkpoint on a benchmark are."""
     return folder / "samples" / checkpoint / f"{benchmark}.jsonl"
-
-
-def drop_torn_line(path: Path) -> None:
-    """Cut the file after its last newline."""
-    if not path.exists():
-        return
-    with open(path, "rb+") as f:
-        data = f.read()
-        f.truncate(data.rfind(b"\n") + 1)
 
 
 def read_samples(path: Path, drop: Callable[[str], object] = lambda _: None) -> list[dict[str, Any]]:

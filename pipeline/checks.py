@@ -57,11 +57,12 @@ def _training(profile: Profile, stage: str) -> Iterator[str]:
             f"{section.seq_length}"
         )
     # SGLang wants prompt and new tokens to stay below its context; the reward stage's prompts end in half a solution
-    room = (profile.server.context_length or model.max_position_embeddings) - max(new_tokens * (stage == "reward"), 1)
+    context = profile.server.context_length or model.max_position_embeddings
+    room = context - max(new_tokens * (stage == "reward"), 1)
     if new_tokens and section.seq_length > room:
         yield (
-            f"{stage}.seq_length: {section.seq_length} leaves the rollout server, whose context is "
-            f"{profile.server.context_length or model.max_position_embeddings}, no room; use at most {room}"
+            f"{stage}.seq_length: {section.seq_length} leaves the rollout server, whose context is {context}, no room; "
+            f"use at most {room}"
         )
 
 

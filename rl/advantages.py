@@ -10,8 +10,8 @@ def outcome_advantages(rewards: torch.Tensor) -> torch.Tensor:
 
     DeepSeekMath, section 4.1.2 (outcome supervision), with the population standard deviation. Computed in fp64: in fp32
     the mean of equal rewards may miss them by one rounding, which the small divisor would turn into an advantage.
-    rewards [questions, group_size] -> advantages [questions, group_size] fp32.
+    rewards [questions, group_size] -> advantages of the same shape and dtype.
     """
     exact = rewards.double()
     std = exact.std(dim=1, keepdim=True, unbiased=False)
-    return ((exact - exact.mean(dim=1, keepdim=True)) / (std + EPSILON)).float()
+    return ((exact - exact.mean(dim=1, keepdim=True)) / (std + EPSILON)).to(rewards.dtype)

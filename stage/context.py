@@ -69,6 +69,11 @@ class Stage:
         if self.rank == 0:
             self._claim_work()
 
+    @property
+    def wall_seconds(self) -> float:
+        """Since this start of the stage."""
+        return time.monotonic() - self._began
+
     def section(self, key: str, model: type[S]) -> S:
         """The profile's section `key`."""
         return model.model_validate(self.profile[key])
@@ -134,7 +139,7 @@ class Stage:
             "world_size": self.world_size,
             "started": self._started,
             "finished": time.time(),
-            "wall_seconds": round(time.monotonic() - self._began, 3),
+            "wall_seconds": round(self.wall_seconds, 3),
             "peak_memory_bytes": max(usage) * 1024,
             "inputs": [describe_file(p, p) for p in files],
             "outputs": [describe_file(p, p.relative_to(self.work)) for p in outputs],

@@ -28,14 +28,17 @@ def read_jsonl(path: str | Path) -> Iterator[dict[str, Any]]:
             yield record
 
 
-def cut_back_jsonl(path: Path, keep: Callable[[dict[str, Any]], bool]) -> None:
-    """End the file before its first line that is torn or not to be kept: a killed writer's file, before going on."""
+def cut_back_jsonl(path: Path, keep: Callable[[dict[str, Any]], bool] | None = None) -> None:
+    """End the file before its first line that is torn or not to be kept: a killed writer's file, before going on.
+
+    Without `keep` no line is parsed.
+    """
     if not path.exists():
         return
     end = 0
     with open(path, "rb") as file:
         for line in file:
-            if not line.endswith(b"\n") or not keep(json.loads(line)):
+            if not line.endswith(b"\n") or (keep and not keep(json.loads(line))):
                 break
             end += len(line)
     os.truncate(path, end)

@@ -15,12 +15,8 @@ from evals.sandbox.kernel import prctl
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # BPF_LD_W_ABS, JEQ, JGE, JSET, RET
-NUMBER, ARCHITECTURE, FIRST_ARGUMENT, SECOND_ARGUMENT = (
-    0,
-    4,
-    16,
-    24,
-)  # where struct seccomp_data has them (little-endian)
+# Where struct seccomp_data has them (little-endian).
+NUMBER, ARCHITECTURE, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24
 CLONE_THREAD = 0x10000
 X32 = 0x40000000  # on x86-64 the numbers from here on are the x32 calls
 

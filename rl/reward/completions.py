@@ -15,7 +15,7 @@ from rl.reward.labels import estimate, join_steps, line_break_tokens, split_step
 from rl.reward.model import Solution
 from rl.reward.rule import decode, rule_reward
 from rl.rollout.engine import RolloutEngine
-from stage import atomic_write
+from stage import cut_back_jsonl, read_jsonl
 
 QUESTIONS_PER_CHUNK = 64
 
@@ -60,11 +60,13 @@ def read_labelled(path: Path, num_solutions: int) -> list[Labelled]:
     """What `path` holds; the last question, when a kill tore it apart, is cut off the file."""
     if not path.exists():
         return []
-    *lines, torn = path.read_text().split("\n")  # not splitlines: a model may write other line separators
-    whole = len(lines) // num_solutions * num_solutions
-    if torn or whole < len(lines):
-        atomic_write(path, "".join(line + "\n" for line in lines[:whole]))
-    return [Labelled(**json.loads(line)) for line in lines[:whole]]
+    cut_back_jsonl(path)
+    labelled = [Labelled(**line) for line in read_jsonl(path)]
+    if len(labelled) % num_solutions:
+        torn = labelled[-1].question
+        cut_back_jsonl(path, lambda line: line["question"] != torn)
+        labelled = [item for item in labelled if item.question != torn]
+    return labelled
 
 
 def _label_chunk(

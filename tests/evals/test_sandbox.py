@@ -77,6 +77,9 @@ def test_output_of_a_program(attack: Any, code: str, stdout: str) -> None:
     assert (execution.stdout, execution.error, execution.status) == (stdout, None, "ok")
 
 
+NULL_BYTES = ("SyntaxError", "ValueError")  # the latter before Python 3.11.4
+
+
 @pytest.mark.parametrize(
     ("code", "error"),
     [
@@ -87,13 +90,13 @@ def test_output_of_a_program(attack: Any, code: str, stdout: str) -> None:
         ("input()", "EOFError"),
         ("raise ValueError('first\\nlast line')", "last line"),
         ("print('\\ud800'); assert False", "AssertionError"),
-        ("x = 1\0", "source code string cannot contain null bytes"),  # a ValueError before Python 3.11.4
+        ("x = 1\0", tuple(f"{kind}: source code string cannot contain null bytes" for kind in NULL_BYTES)),
     ],
 )
-def test_error_is_the_last_line_of_the_traceback(attack: Any, code: str, error: str) -> None:
+def test_error_is_the_last_line_of_the_traceback(attack: Any, code: str, error: str | tuple[str, str]) -> None:
     execution = attack(code)
     assert execution.status == "error"
-    assert error in str(execution.error)
+    assert str(execution.error).startswith(error)
     assert ("before" in code) == ("before" in execution.stdout)
 
 
